@@ -132,29 +132,51 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
     advice: tuple[str, ...] = ()
     if proof.open:
         try:
-            from kernellab.checker.solver import decide
+            from kernellab.checker.solver import Solver
         except ImportError:
             advice = ("With pip install 'kernellab[proofs]', z3 may decide it.",)
         else:
-            launches = sorted(
-                decide(prepared, sizes, proof), key=lambda chosen: sum(chosen.values())
-            )
+            solver = Solver()
+            proof.decide(solver)
+            tried = (solver.launch(sizes, each.failing) for each in proof.open if each.failing)
+            launches = sorted(filter(None, tried), key=lambda chosen: sum(chosen.values()))
     if not proof.open:
         notes = (*first.findings.notes, proof.words())
         return replace(first.findings, notes=notes, every_size="proved")
-    plain = CheckOptions(target=options.target, most_turns=options.most_turns)
     small = itertools.islice(sizes.smallest(proof.blocks), _MOST_LAUNCHES)
-    for chosen in itertools.chain(small, launches):
-        try:
-            findings = examined(launch_of_sizes(prepared, sizes, chosen), plain).findings
-        except KernelLabError:  # a grid or a tile that the size does not allow
-            continue
-        if any(findings.of_kind(kind) for kind in _REFUTING):
-            words = ", ".join(f"{name} = {size}" for name, size in chosen.items())
+    fixed = sizes.fixed_shapes(prepared)
+    for chosen, findings in _launched(first, sizes, options, itertools.chain(small, launches)):
+        faults = [each for each in findings.findings if each.kind in _REFUTING]
+        words = ", ".join(f"{name} = {size}" for name, size in chosen.items())
+        unsure = {each.argument for each in faults if each.kind == "out-of-bounds"} & {*fixed}
+        if any(chosen is sizes.given or each.argument not in unsure for each in faults):
             notes = (f"This is the launch with {words}, the smallest that was found to fail.",)
             return replace(findings, notes=(*findings.notes, *notes), every_size="refuted")
+        advice += tuple(
+            f"With {words}, {name} is accessed out of bounds if its shape is still "
+            f"{fixed[name]}, which does not follow from a size or another parameter."
+            for name in sorted(unsure)
+            if not any(f", {name} is accessed" in note for note in advice)
+        )
     notes = (*first.findings.notes, *proof.open_words(), *advice)
     return replace(first.findings, notes=notes, every_size="not decided")
+
+
+def _launched(
+    first: _Examined, sizes: Sizes, options: CheckOptions, tried: Iterable[Mapping[str, int]]
+) -> Iterator[tuple[Mapping[str, int], Findings]]:
+    """Yield the findings of launches with other sizes, and those of the given launch."""
+    plain = CheckOptions(target=options.target, most_turns=options.most_turns)
+    for chosen in tried:
+        try:
+            yield chosen, examined(launch_of_sizes(first.prepared, sizes, chosen), plain).findings
+        except KernelLabError:  # a grid or a tile that the size does not allow
+            continue
+    if all(
+        least <= sizes.given[name] <= (end or sizes.given[name])
+        for name, (least, end) in sizes.ranges.items()
+    ):
+        yield sizes.given, first.findings
 
 
 @dataclass(frozen=True)

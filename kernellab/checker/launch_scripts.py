@@ -14,6 +14,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized
+from kernellab.compiler.registered_passes import RegisteredPass
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.launch.preparation import PreparedLaunch
@@ -165,6 +166,7 @@ class LaunchScript:
         values: what each parameter gets: a ScriptTensor, SameAs, or a value with a literal.
         expect: a function of the expected results, and its name in the script; or None.
         question: the last lines, which pass `launch` to a function.
+        passes: registered passes of the compiler, which are functions.
     """
 
     kernel: Any
@@ -174,14 +176,28 @@ class LaunchScript:
     options: Mapping[str, Any]
     expect: tuple[Any, str] | None
     question: str
+    passes: tuple[RegisteredPass, ...] = ()
 
     @classmethod
-    def of(cls, prepared: PreparedLaunch, expect: Any, question: str) -> LaunchScript:
+    def of(
+        cls,
+        prepared: PreparedLaunch,
+        expect: Any,
+        question: str,
+        passes: tuple[RegisteredPass, ...] = (),
+    ) -> LaunchScript:
         """The script of a launch.
 
         Raises:
-            ArgumentError: a script cannot have one of its arguments, or the function `expect`.
+            ArgumentError: a script cannot have one of its arguments, the function `expect`, or a
+                pass.
         """
+        for each in passes:
+            if triton_api.python_function(each.rewrite) is None:
+                raise ArgumentError(
+                    f"A script cannot contain the registered pass {each.name}.",
+                    advice="Register a function that is defined with `def` in a file or a cell.",
+                )
         values: dict[str, Any] = {}
         for name, value in prepared.call.values.items():
             values[name] = _script_value(prepared, name, value, values)
@@ -189,7 +205,7 @@ class LaunchScript:
         options = dict(prepared.own_call.options)
         named = None if expect is None else _named_function(expect)
         source = str(prepared.kernel.src)
-        return cls(prepared.kernel, source, grid, values, options, named, question)
+        return cls(prepared.kernel, source, grid, values, options, named, question, passes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -204,6 +220,7 @@ class LaunchScript:
         functions = [value for value in self.values.values() if _is_function(value)]
         if self.expect is not None and self.expect[0] is not None:
             functions.append(self.expect[0])
+        functions += [triton_api.python_function(each.rewrite) for each in self.passes]
         module = module_text(triton_api.with_source(self.kernel, self.source), functions)
         lines = [
             f"{name} = {value.parameter if isinstance(value, SameAs) else value.text()}"
@@ -212,6 +229,7 @@ class LaunchScript:
         ]
         if self.expect is not None and self.expect[1] != "expected":
             lines.append(f"expected = {self.expect[1]}")
+        lines += [f"kernellab.register_pass({p.name}, after={p.after!r})" for p in self.passes]
         body = "\n".join([*lines, f"launch = kernellab.bind({self._arguments()})", self.question])
         packed = [f"import {name}" for name in ("base64", "zlib") if f"{name}." in body]
         layouts = sorted({name for value in self.values.values() for name in _modules_of(value)})

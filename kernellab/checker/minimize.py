@@ -23,6 +23,7 @@ from kernellab.common.arguments import check_choice, check_whole
 from kernellab.common.processes import Forked
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.text import counted
+from kernellab.compiler.registered_passes import registered_for
 from kernellab.compiler.targets import parse_target
 from kernellab.equality.validation import validate
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError
@@ -397,7 +398,8 @@ def _script_of(finder: Finder, prepared: PreparedLaunch, expect: Reference | Non
         return CompileScript.of(prepared)
     expected = "" if expect is None or finder == "validate" else ", expect=expected"
     question = f'print(kernellab.{finder}(launch, target="{prepared.target}"{expected}))'
-    return LaunchScript.of(prepared, expect if expected else None, question)
+    passes = registered_for(prepared.kernel) if finder == "validate" else ()
+    return LaunchScript.of(prepared, expect if expected else None, question, passes)
 
 
 def _searched(kernel: str, script: Any, judge: Judge) -> Minimal:

@@ -1,22 +1,22 @@
 """Proofs for every size: accesses in bounds, and stores of different programs apart, whatever the
 sizes and the grid are.
 
-An address is a polynomial in the sizes, the program's number, the position in the tile, and what
-counts the turns of loops; a mask says that polynomials are not negative. Each symbol is a whole
-number from 0 on: a size is its least value and the rest. A polynomial is not negative if it is a
-sum of products of such polynomials and symbols. That is sound, and incomplete.
+An address is a polynomial in the sizes, the program's number, the position in the tile, and symbols
+for the rest: turns of loops, quotients, the result of a choice, what a load returns.
+What is known of a symbol, and what a mask says, are conditions on polynomials. A prover decides
+whether they imply another: `Intervals` here, z3 in `solver`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.arguments import check_mapping, is_whole
 from kernellab.common.text import counted, shown
@@ -24,47 +24,66 @@ from kernellab.errors import GridError, OptionError, SourcePosition, suggestion
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import mlir, operations, tt
 from kernellab.ir.flow import yielded
-from kernellab.ir.types import shape
+from kernellab.ir.types import element_type, shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
 
 Monomial = tuple[str, ...]
 
 
-class Polynomial(dict[Monomial, Fraction]):
-    """Monomial, a sorted tuple of symbols -> its coefficient, which is not 0."""
+class Polynomial(dict[Monomial, Fraction | int]):
+    """Monomial, a sorted tuple of symbols -> its coefficient, which is not 0.
+
+    Each symbol is an integer from 0 on: a size is its least value and the rest.
+    """
 
     @classmethod
-    def of(cls, value: int | str) -> Polynomial:
+    def of(cls, value: Polynomial | Fraction | int | str) -> Polynomial:
         """A constant, or a symbol."""
-        key, factor = ((), Fraction(value)) if isinstance(value, int) else ((value,), Fraction(1))
-        return cls({key: factor} if factor else {})
+        if isinstance(value, Polynomial):
+            return value
+        return cls({(value,): 1} if isinstance(value, str) else {(): value} if value else {})
 
-    def plus(self, other: Polynomial, factor: Fraction | int = 1) -> Polynomial:
-        """The sum with a multiple of another."""
-        total = dict(self)
-        for monomial, number in other.items():
-            total[monomial] = total.get(monomial, Fraction(0)) + factor * number
-        return Polynomial({monomial: number for monomial, number in total.items() if number})
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
-    def minus(self, other: Polynomial) -> Polynomial:
-        return self.plus(other, -1)
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        return _sum([*self.items(), *Polynomial.of(other).items()])
 
-    def times(self, other: Polynomial) -> Polynomial:
-        total = Polynomial()
-        for left, number in self.items():
-            for right, factor in other.items():
-                total = total.plus(Polynomial({tuple(sorted(left + right)): number * factor}))
-        return total
+    def __neg__(self) -> Polynomial:
+        return Polynomial({monomial: -number for monomial, number in self.items()})
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + -Polynomial.of(other)
+
+    def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
+        return _sum(
+            (tuple(sorted(left + right)) if left and right else left or right, number * factor)
+            for left, number in self.items()
+            for right, factor in Polynomial.of(other).items()
+        )
+
+    def __rsub__(self, other: int) -> Polynomial:
+        return -self + other
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, divisor: int) -> Polynomial:
+        """A symbol for the quotient, as a function that computes a grid asks for it."""
+        if not is_whole(divisor) or divisor <= 0:
+            raise TypeError(divisor)
+        return Polynomial.of(_Quotient(self, divisor))
 
     def replaced(self, symbols: Mapping[str, Polynomial]) -> Polynomial:
         """The polynomial with others in place of symbols."""
+        if not any(symbol in symbols for monomial in self for symbol in monomial):
+            return self
         total = Polynomial()
         for monomial, number in self.items():
             product = Polynomial({(): number})
             for symbol in monomial:
-                product = product.times(symbols.get(symbol, Polynomial.of(symbol)))
-            total = total.plus(product)
+                product *= symbols.get(symbol, Polynomial.of(symbol))
+            total += product
         return total
 
     def at(self, values: Mapping[str, int]) -> int:
@@ -78,7 +97,70 @@ class Polynomial(dict[Monomial, Fraction]):
         return {symbol for monomial in self for symbol in monomial}
 
 
+class _Quotient(str):
+    """The symbol of a quotient, rounded down."""
+
+    def __new__(cls, number: Polynomial, divisor: int) -> _Quotient:
+        made = super().__new__(cls, f"{number} // {divisor}")
+        made.number, made.divisor = number, divisor
+        return made
+
+    number: Polynomial
+    divisor: int
+
+
+def _sum(terms: Iterable[tuple[Monomial, Fraction | int]]) -> Polynomial:
+    total: dict[Monomial, Fraction | int] = {}
+    for monomial, number in terms:
+        total[monomial] = total.get(monomial, 0) + number
+    return Polynomial({monomial: number for monomial, number in total.items() if number})
+
+
 ONE = Polynomial.of(1)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    parts: tuple[Condition, ...] = ()
+
+    def replaced(self, symbols: Mapping[str, Polynomial]) -> Condition:
+        return type(self)(tuple(part.replaced(symbols) for part in self.parts))
+
+    @property
+    def symbols(self) -> set[str]:
+        return {symbol for part in self.parts for symbol in part.symbols}
+
+
+class All(_Parts):
+    """All of some conditions hold."""
+
+
+class Some(_Parts):
+    """At least one of some conditions holds."""
+
+
+Condition = Polynomial | _Parts
+"""A polynomial that is at least 0, or several conditions."""
+
+
+def negated(condition: Condition) -> Condition:
+    match condition:
+        case Polynomial():
+            return -condition - 1
+        case All(parts):
+            return Some(tuple(map(negated, parts)))
+    return All(tuple(map(negated, condition.parts)))
+
+
+def equal(left: Polynomial, right: Polynomial | int = 0) -> Condition:
+    return All((left - right, -(left - right)))
+
+
+def either(condition: Condition, first: Condition, second: Condition) -> Condition:
+    """The first where a condition holds, and otherwise the second."""
+    return Some((All((condition, first)), All((negated(condition), second))))
+
+
 _MOST_STEPS = 400
 """The most remainders of one proof that are looked at."""
 
@@ -92,15 +174,14 @@ def is_never_negative(goal: Polynomial, facts: Sequence[Polynomial]) -> bool:
     A monomial with a negative coefficient is removed by subtracting a multiple of a fact, with a
     factor that is at least 0; what is left must have no negative coefficient.
     """
-    seen: set[frozenset[tuple[Monomial, Fraction]]] = set()
+    seen: set[Polynomial] = set()
 
     def holds(rest: Polynomial, depth: int) -> bool:
         if not _negative(rest):
             return True
-        key = frozenset(rest.items())
-        if not depth or key in seen or len(seen) > _MOST_STEPS:
+        if not depth or rest in seen or len(seen) > _MOST_STEPS:
             return False
-        seen.add(key)
+        seen.add(rest)
         target = max(_negative(rest), key=lambda monomial: (len(monomial), monomial))
         nearer = sorted(_without(rest, target, facts), key=lambda some: len(_negative(some)))
         return any(holds(some, depth - 1) for some in nearer)
@@ -120,7 +201,7 @@ def _without(
         for monomial, number in fact.items():
             factor = _quotient(target, monomial)
             if number < 0 and factor is not None:
-                yield rest.minus(fact.times(Polynomial({factor: rest[target] / number})))
+                yield rest * -number + fact * Polynomial({factor: rest[target]})
 
 
 def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -130,6 +211,48 @@ def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
             return None
         rest.remove(symbol)
     return tuple(rest)
+
+
+class Prover(Protocol):
+    """Decides whether conditions imply another.
+
+    Attributes:
+        knows_logic: whether it uses conditions that are not polynomials. For such a prover, a sum
+            that is a factor gets a symbol, in which two programs may agree.
+    """
+
+    knows_logic: bool
+
+    def holds(self, goal: Polynomial, facts: Iterable[Condition], *, hard: bool = False) -> bool:
+        """Return True only if a polynomial is at least 0 wherever the facts hold."""
+
+    def is_never_zero(
+        self, number: Polynomial, facts: Iterable[Condition], *, hard: bool = False
+    ) -> bool:
+        """Return True only if a polynomial is not 0 wherever the facts hold."""
+
+
+class Intervals(Prover):
+    """Proves with the facts that are polynomials."""
+
+    knows_logic = False
+
+    def holds(self, goal: Polynomial, facts: Iterable[Condition], *, hard: bool = False) -> bool:
+        return is_never_negative(goal, list(_plain(facts)))
+
+    def is_never_zero(
+        self, number: Polynomial, facts: Iterable[Condition], *, hard: bool = False
+    ) -> bool:
+        plain = list(_plain(facts))
+        return any(is_never_negative(each - 1, plain) for each in (number, -number))
+
+
+def _plain(facts: Iterable[Condition]) -> Iterator[Polynomial]:
+    for fact in facts:
+        if isinstance(fact, Polynomial):
+            yield fact
+        elif isinstance(fact, All):
+            yield from _plain(fact.parts)
 
 
 # The sizes of a launch
@@ -164,6 +287,8 @@ class Sizes:
         }
         given: dict[str, int] = {}
         check_mapping("sizes", ranges, '{"n": (1, None)}')
+        if not ranges:
+            raise OptionError("sizes must name at least one parameter, got {}.")
         for name, bounds in ranges.items():
             if name not in known:
                 raise OptionError(
@@ -195,7 +320,7 @@ class Sizes:
 
     def symbol(self, name: str) -> Polynomial:
         """A size: its least value, and the rest."""
-        return Polynomial.of(name).plus(Polynomial.of(self.ranges[name][0]))
+        return Polynomial.of(name) + self.ranges[name][0]
 
     def tied(self, value: int) -> Polynomial:
         """What a number of the launch is: a size, the product of two, or itself."""
@@ -204,14 +329,19 @@ class Sizes:
                 return self.symbol(name)
         for first, second in itertools.combinations_with_replacement(self.given, 2):
             if value == self.given[first] * self.given[second]:
-                return self.symbol(first).times(self.symbol(second))
+                return self.symbol(first) * self.symbol(second)
         return Polynomial.of(value)
 
-    def facts(self) -> list[Polynomial]:
-        ends = [
-            (name, largest) for name, (_, largest) in self.ranges.items() if largest is not None
-        ]
-        return [Polynomial.of(largest).minus(self.symbol(name)) for name, largest in ends]
+    def fixed_shapes(self, prepared: PreparedLaunch) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors that do not follow from the sizes or from other parameters."""
+        values = prepared.call.values
+        known = {1, *(int(value) for value in values.values() if is_whole(value))}
+        return {
+            name: tuple(value.shape)
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor)
+            and not all(each in known or self.tied(each).symbols for each in value.shape)
+        }
 
     def smallest(self, blocks: Collection[int]) -> Iterator[dict[str, int]]:
         """Yield small sizes, the smallest first: the first few, and those around the blocks."""
@@ -241,263 +371,476 @@ def parameter_name(value: BlockArgument) -> str | None:
     return operations.argument_name(value) if is_given and not value.block.prev_block else None
 
 
+Index = tuple[Polynomial, ...]
+"""A position in a tile, a number for each axis."""
+
+
 @dataclass(frozen=True)
 class Address:
-    """A pointer, or a tile of them: elements from an argument's first."""
+    """A pointer: elements from an argument's first."""
 
     argument: str
     offset: Polynomial
 
 
-Form = Polynomial | Address | None
-"""What a value is; None if it is not known."""
+@dataclass(frozen=True)
+class Access:
+    """An access at the position "@0", "@1", ... of its tile; `facts` hold where it takes part."""
+
+    argument: str
+    offset: Polynomial
+    facts: list[Condition]
+
+    @property
+    def symbols(self) -> set[str]:
+        return self.offset.symbols.union(*(fact.symbols for fact in self.facts))
 
 
 class Values:
-    """The values of a kernel as polynomials. "@0" is the position along a tile's first axis.
+    """The values of a kernel, at positions of tiles.
+
+    What may be negative and is not a polynomial is the difference of two symbols, "x" and "x-".
 
     Attributes:
-        about: symbol -> what is known of it, of those for quotients, remainders and turns.
+        about: symbol -> what is known of it.
+        shared: the symbols that are the same in all programs.
+        grid: programs along each axis.
+        programs: the program's number along each axis.
     """
 
-    def __init__(
-        self, prepared: PreparedLaunch, sizes: Sizes, assumed: Mapping[SSAValue, Form] | None = None
-    ) -> None:
-        self.prepared = prepared
-        self.sizes = sizes
-        self.about: dict[str, list[Polynomial]] = {}
-        self._known: dict[SSAValue, Form] = dict(assumed or {})
+    def __init__(self, prepared: PreparedLaunch, sizes: Sizes, prover: Prover) -> None:
+        self._prepared = prepared
+        self._sizes = sizes
+        self._prover = prover
+        self._known: dict[Any, Any] = {}
+        self._made_of: dict[str, tuple[SSAValue | Operation | Condition, ...]] = {}
+        self.about: dict[str, list[Condition]] = {
+            name: [] if end is None else [-sizes.symbol(name) + end]
+            for name, (_, end) in sizes.ranges.items()
+        }
+        self.grid = [
+            self._symbol("programs") + 1 if size is None else size for size in self._grid()
+        ]
+        self.shared = set(self.about)
+        self.programs = [
+            Polynomial() if size == ONE else Polynomial.of(f"program {axis}")
+            for axis, size in enumerate(self.grid)
+        ]
+        for size, program in zip(self.grid, self.programs):
+            self.about |= {symbol: [size - 1 - program] for symbol in program.symbols}
 
-    def form(self, value: SSAValue) -> Form:
-        if value not in self._known:
-            self._known[value] = None  # of a value that is computed from itself
-            if isinstance(value, OpResult):
-                self._known[value] = self._computed(value.op)
-            else:
-                assert isinstance(value, BlockArgument)
-                self._known[value] = self._argument(value)
-        return self._known[value]
+    def _grid(self) -> list[Polynomial | None]:
+        """Programs along each axis; None for any number."""
+        grid = self._prepared.grid
+        if not callable(grid):
+            return _fixed_grid(self._prepared, self._sizes)
+        given = self._prepared.call.values
+        symbols = {name: self._sizes.symbol(name) for name in self._sizes.ranges}
+        try:
+            made = grid({**given, **symbols})
+        except Exception:  # the function may do anything with sizes, also what only integers can
+            made = grid(dict(given))
+        axes = made if isinstance(made, Sequence) else [made]
+        known = [self._defined(axis) if isinstance(axis, Polynomial) else None for axis in axes]
+        return [*known, *[ONE] * (3 - len(known))]
 
-    def number(self, value: SSAValue) -> Polynomial | None:
-        """The same, of integers."""
-        form = self.form(value)
-        return form if isinstance(form, Polynomial) else None
+    def _defined(self, size: Polynomial) -> Polynomial:
+        """A size of the grid, with symbols of which something is known for quotients."""
+        quotients = [symbol for symbol in size.symbols if isinstance(symbol, _Quotient)]
+        return size.replaced(
+            {each: self._floor(self._defined(each.number), each.divisor) for each in quotients}
+        )
 
-    def _argument(self, value: BlockArgument) -> Form:
-        loop = value.block.parent_op()
-        if isinstance(loop, mlir.ForOp):
-            return self._carried(loop, value)
-        name = parameter_name(value)
-        if name is None:
+    def access(self, op: Operation) -> Access | None:
+        """An access; None for one that is not by pointers into an argument."""
+        access = operations.trait_of(op, operations.GlobalAccess)
+        assert access is not None
+        pointer, mask = access.indices_of(op)[-1], access.mask_of(op)
+        extents = shape(pointer.type)
+        index = tuple(Polynomial.of(f"@{axis}") for axis in range(len(extents)))
+        facts = [*self._reach(op), *_inside(index, extents)]
+        if mask is not None:
+            facts.append(self.at(mask, index if shape(mask.type) else ()))
+        address = self.at(pointer, index)
+        if not isinstance(address, Address):
             return None
-        given: Any = self.prepared.call.values.get(name)
-        if isinstance(given, torch.Tensor):
-            return Address(name, Polynomial())
-        if name in self.sizes.given:
-            return self.sizes.symbol(name)
-        return self.sizes.tied(int(given)) if is_whole(given) and given >= 0 else None
+        facts += self.known_of([address.offset, *facts, *self.programs])
+        return Access(address.argument, address.offset, facts)
 
-    def _carried(self, loop: mlir.ForOp, value: BlockArgument) -> Form:
-        """The number of a loop's turn, or what grows by the same in each turn."""
-        lower, step = self.number(loop.lower), self.number(loop.step)
-        if lower is None or step is None or {*step} != {()} or step[()] < 0:
-            return None
-        turn = Polynomial.of(name := f"turn of {id(loop)}")
-        number = lower.plus(step.times(turn))
-        upper = self.number(loop.upper)
-        self.about[name] = [] if upper is None else [upper.minus(number).minus(ONE)]
-        if value.index == 0:
-            return number
-        initial = self.form(loop.initial[value.index - 1])
-        if initial is None:
-            return None
-        again = f"before the turn of {id(loop)}"
-        assumed = Polynomial.of(again)
-        if isinstance(initial, Address):
-            inside = Values(self.prepared, self.sizes, {value: Address(initial.argument, assumed)})
-        else:
-            inside = Values(self.prepared, self.sizes, {value: assumed})
-        after = inside.form(yielded(loop.block)[value.index - 1])
-        offset = after.offset if isinstance(after, Address) else after
-        more = None if offset is None else offset.minus(assumed)
-        if more is None or any(
-            "turn" in symbol or symbol in inside.about for symbol in more.symbols
-        ):
-            return None
-        grown = more.times(turn)
-        if isinstance(initial, Address):
-            is_same = isinstance(after, Address) and after.argument == initial.argument
-            return Address(initial.argument, initial.offset.plus(grown)) if is_same else None
-        return initial.plus(grown)
-
-    def _computed(self, op: Operation) -> Form:
-        match op:
-            case mlir.ConstantOp():
-                return None if op.integer is None else Polynomial.of(int(op.integer))
-            case tt.MakeRangeOp():
-                return Polynomial.of("@0").plus(Polynomial.of(int(op.start.value.data)))
-            case tt.GetProgramIdOp():
-                return Polynomial.of(f"program {int(op.axis.value.data)}")
-            case mlir.ExtSIOp() | mlir.IndexCastOp():
-                return self.form(op.operands[0])
-            case tt.SplatOp() | tt.BroadcastOp() | tt.ExpandDimsOp() | tt.TransOp():
-                return self._moved(self.form(op.operands[0]), axes_of(op))
-            case tt.AddPtrOp():
-                base, offset = self.form(op.pointer), self.number(op.offset)
-                if not isinstance(base, Address) or offset is None:
-                    return None
-                return Address(base.argument, base.offset.plus(offset))
-        if len(op.operands) != 2:
-            return None
-        left, right = (self.number(operand) for operand in op.operands)
-        return None if left is None or right is None else self._arithmetic(op, left, right)
-
-    def _arithmetic(self, op: Operation, left: Polynomial, right: Polynomial) -> Form:
-        match op:
-            case mlir.AddIOp():
-                return left.plus(right)
-            case mlir.SubIOp():
-                return left.minus(right)
-            case mlir.MulIOp():
-                return left.times(right)
-            case mlir.DivSIOp() | mlir.DivUIOp():
-                return self._quotient(op, left, right)
-            case mlir.RemSIOp() | mlir.RemUIOp():
-                quotient = self._quotient(op, left, right)
-                if quotient is None:
-                    return None
-                rest = Polynomial.of(name := f"rest of {id(op)}")
-                same = left.minus(right.times(quotient)).minus(rest)
-                self.about[name] = [right.minus(ONE).minus(rest), same, Polynomial().minus(same)]
-                return rest
-            case mlir.MinSIOp():
-                if not (self._is_natural(left) and self._is_natural(right)):
-                    return None
-                least = Polynomial.of(name := f"least of {id(op)}")
-                self.about[name] = [left.minus(least), right.minus(least)]
-                return least
-        return None
-
-    def _quotient(self, op: Operation, left: Polynomial, right: Polynomial) -> Polynomial | None:
-        if not (self._is_natural(left) and self._is_natural(right.minus(ONE))):
-            return None
-        quotient = Polynomial.of(name := f"quotient of {id(op)}")
-        rest = left.minus(right.times(quotient))
-        self.about[name] = [rest, right.minus(ONE).minus(rest)]
-        return quotient
-
-    def _is_natural(self, number: Polynomial) -> bool:
-        return is_never_negative(number, [*self.sizes.facts(), *self.known_of([number])])
-
-    def known_of(self, numbers: Sequence[Polynomial]) -> list[Polynomial]:
-        """What is known of the symbols of some polynomials, and of the symbols in that."""
-        facts: list[Polynomial] = []
+    def known_of(self, conditions: Iterable[Condition]) -> list[Condition]:
+        """What is known of the symbols of some conditions, and of the symbols in that."""
+        facts: list[Condition] = []
         seen: set[str] = set()
-        waiting = [symbol for number in numbers for symbol in number.symbols]
+        waiting = [symbol for each in conditions for symbol in sorted(each.symbols)]
         while waiting:
             symbol = waiting.pop()
             if symbol not in seen:
                 seen.add(symbol)
                 facts += self.about.get(symbol, ())
-                waiting += [other for fact in self.about.get(symbol, ()) for other in fact.symbols]
+                waiting += [s for fact in self.about.get(symbol, ()) for s in sorted(fact.symbols)]
         return facts
 
-    def _moved(self, form: Form, axes: Mapping[int, int | None]) -> Form:
-        """The form of a tile whose axes became others; None for one that has a single position."""
-        if isinstance(form, Address):
-            return Address(form.argument, self._moved_number(form.offset, axes))
-        return None if form is None else self._moved_number(form, axes)
+    def _symbol(
+        self, kind: str, *of: SSAValue | Operation | Condition, natural: bool = True
+    ) -> Polynomial:
+        """A new integer.
 
-    def _moved_number(self, number: Polynomial, axes: Mapping[int, int | None]) -> Polynomial:
-        symbols: dict[str, Polynomial] = {}
-        for symbol in number.symbols:
-            if symbol.startswith("@"):
-                axis = axes.get(int(symbol[1:]), int(symbol[1:]))
-                symbols[symbol] = Polynomial() if axis is None else Polynomial.of(f"@{axis}")
-            elif symbol in self.about and self._is_of_position(symbol):
-                twin = f"{symbol} {sorted(axes.items(), key=str)}"
-                symbols[symbol] = Polynomial.of(twin)
-                if twin not in self.about:
-                    self.about[twin] = []  # facts of one symbol may name it
-                    self.about[twin] = [
-                        self._moved_number(fact, axes) for fact in self.about[symbol]
-                    ]
-        return number.replaced(symbols)
+        Args:
+            of: what it differs with between the turns of a loop.
+            natural: whether it is known to be at least 0.
+        """
+        name = f"{kind} {len(self.about)}"
+        number = Polynomial.of(name)
+        for each in [name] if natural else [name, f"{name}-"]:
+            self.about[each] = []
+            self._made_of[each] = of
+        return number if natural else number - Polynomial.of(f"{name}-")
 
-    def _is_of_position(self, symbol: str) -> bool:
-        facts = self.known_of([Polynomial.of(symbol)])
-        return any(other.startswith("@") for fact in facts for other in fact.symbols)
+    def _changes(self, loop: Operation, part: Any) -> bool:
+        """Whether a number, a value or an operation differs between the turns of a loop."""
+        if isinstance(part, SSAValue):
+            part = part.owner.parent_op() if isinstance(part.owner, Block) else part.owner
+        if isinstance(part, Operation):
+            return part is loop or loop in operations.parents(part)
+        symbols = part.symbols if isinstance(part, Condition) else ()
+        made_of = itertools.chain(*(self._made_of.get(symbol, ()) for symbol in symbols))
+        return any(self._changes(loop, each) for each in made_of)
 
-    def conditions(self, value: SSAValue) -> list[Polynomial]:
-        """What is at least 0 where a condition holds, as far as it is known."""
-        if not isinstance(value, OpResult):
-            return []
-        match value.op:
-            case mlir.AndIOp() as op:
-                return [*self.conditions(op.operands[0]), *self.conditions(op.operands[1])]
-            case tt.SplatOp() | tt.BroadcastOp() | tt.ExpandDimsOp() | tt.TransOp() as op:
-                axes = axes_of(op)
-                return [self._moved_number(fact, axes) for fact in self.conditions(op.operands[0])]
-            case mlir.CmpIOp() as op:
-                left, right = (self.number(operand) for operand in op.operands)
-                if left is None or right is None:
-                    return []
-                predicate = mlir.INTEGER_PREDICATES[int(op.predicate.value.data)]
-                less, more = right.minus(left), left.minus(right)
-                return {
-                    "slt": [less.minus(ONE)], "sle": [less], "sgt": [more.minus(ONE)],
-                    "sge": [more], "eq": [less, more],
-                }.get(predicate, [])  # fmt: skip
-        return []
+    def _add(self, symbol: Polynomial, *facts: Condition) -> Polynomial:
+        self.about[min(symbol.symbols)] += facts
+        return symbol
+
+    def _floor(self, number: Polynomial, divisor: int) -> Polynomial:
+        """The quotient by a positive integer, rounded down."""
+        is_natural = self._is_natural(number)
+        if not is_natural and self._is_natural(-number):  # as in -(-n // 16)
+            return -self._floor(-number + (divisor - 1), divisor)
+        key = (number, divisor)
+        if key not in self._known:
+            quotient = self._symbol("quotient", number, natural=is_natural)
+            rest = number - quotient * divisor
+            self._known[key] = self._add(quotient, rest, -rest + (divisor - 1))
+        known: Polynomial = self._known[key]
+        return known
+
+    def _is_natural(self, number: Polynomial, facts: Sequence[Condition] = ()) -> bool:
+        return self._prover.holds(number, [*facts, *self.known_of([number, *facts])])
+
+    def at(self, value: SSAValue, index: Index = ()) -> Any:
+        """A value at a position: a polynomial, a condition, or an address."""
+        key = (value, index)
+        if key not in self._known:
+            self._known[key] = None  # of a value that is made of itself
+            self._known[key] = self._made(value, index)
+        if self._known[key] is None:
+            is_condition = _is_condition(value)
+            number = self._symbol("unknown", value, natural=is_condition)
+            self._known[key] = number - 1 if is_condition else number
+        return self._known[key]
+
+    def _made(self, value: SSAValue, index: Index) -> Any:
+        if isinstance(value, OpResult):
+            return self._computed(value, index)
+        assert isinstance(value, BlockArgument)
+        loop = value.block.parent_op()
+        if isinstance(loop, mlir.ForOp):
+            number = self._turn(loop) * self.at(loop.step) + self.at(loop.lower)
+            return self._grown(loop, value, index) if value.index else number
+        if isinstance(loop, mlir.WhileOp):
+            if value.block is loop.after.block:
+                return self.at(yielded(loop.before.block)[value.index + 1], index)
+            return self._grown(loop, value, index)
+        name = parameter_name(value)
+        given: Any = self._prepared.call.values.get(str(name))
+        if isinstance(given, torch.Tensor):
+            return Address(str(name), Polynomial())
+        if name is not None and name in self._sizes.given:
+            return self._sizes.symbol(name)
+        return self._sizes.tied(int(given)) if is_whole(given) else None
+
+    def _turn(self, loop: Operation) -> Polynomial:
+        """How many turns of a loop are over."""
+        if (loop, ()) not in self._known:
+            self._known[loop, ()] = turn = self._symbol("turn", loop)
+            if isinstance(loop, mlir.ForOp):
+                step = self.at(loop.step)
+                number = self.at(loop.lower) + step * turn
+                self._add(turn, self.at(loop.upper) - number - 1, step - 1)
+        known: Polynomial = self._known[loop, ()]
+        return known
+
+    def _grown(self, loop: mlir.ForOp | mlir.WhileOp, value: BlockArgument, index: Index) -> Any:
+        """What grows by the same in each turn; None if it does not."""
+        if isinstance(loop, mlir.ForOp):
+            place, block = value.index - 1, loop.block
+        else:
+            place, block = value.index, loop.after.block
+        turn, first = self._turn(loop), self.at(loop.initial[place], index)
+        before = self._symbol("before", loop, natural=False)
+        known = dict(self._known)  # of a turn that begins with `before`
+        is_address = isinstance(first, Address)
+        self._known[value, index] = Address(first.argument, before) if is_address else before
+        after = self.at(yielded(block)[place], index)
+        self._known = known | {
+            key: made
+            for key, made in self._known.items()
+            if not any(self._changes(loop, part) for part in key)
+        }
+        if _is_condition(value) or isinstance(after, Address) != is_address:
+            return None
+        more = (after.offset if is_address else after) - before
+        if self._changes(loop, more):
+            return None
+        if not is_address:
+            return first + more * turn
+        is_same = after.argument == first.argument
+        return Address(first.argument, first.offset + more * turn) if is_same else None
+
+    def _computed(self, value: OpResult, index: Index) -> Any:
+        op = value.op
+        match op:
+            case mlir.ConstantOp() if op.integer is not None:
+                is_true = All() if op.integer else Some()
+                return is_true if _is_condition(value) else Polynomial.of(int(op.integer))
+            case tt.MakeRangeOp():
+                return index[0] + int(op.start.value.data)
+            case tt.GetProgramIdOp():
+                return self.programs[int(op.axis.value.data)]
+            case tt.GetNumProgramsOp():
+                return self.grid[int(op.axis.value.data)]
+            case tt.SplatOp() | tt.BroadcastOp() | tt.ExpandDimsOp() | tt.TransOp():
+                return self.at(op.operands[0], _moved(op, index))
+            case tt.AddPtrOp():
+                base, offset = self.at(op.pointer, index), self.at(op.offset, index)
+                is_address = isinstance(base, Address)
+                return Address(base.argument, base.offset + offset) if is_address else None
+            case mlir.ExtSIOp() | mlir.IndexCastOp() if not _is_condition(op.operands[0]):
+                return self.at(op.operands[0], index)
+            case mlir.ExtUIOp() if _is_condition(op.operands[0]):
+                condition = self.at(op.operands[0], index)
+                return self._either(value, condition, ONE, Polynomial())
+            case mlir.SelectOp():
+                condition = self.at(op.condition, index if shape(op.condition.type) else ())
+                return self._either(value, condition, *(self.at(v, index) for v in op.operands[1:]))
+            case mlir.IfOp():
+                ends = [yielded(region.blocks[0])[value.index] for region in op.regions]
+                condition = self.at(op.condition)
+                return self._either(value, condition, *(self.at(v, index) for v in ends))
+            case operations.BinaryOperation():
+                operands = self.at(op.lhs, index), self.at(op.rhs, index)
+                if _is_condition(op.lhs):
+                    return _logic(op, *operands)
+                return self._arithmetic(op, *operands, index)
+        return None
+
+    def _either(self, value: SSAValue, condition: Condition, first: Any, second: Any) -> Any:
+        if first == second:
+            return first
+        if _is_condition(value):
+            return either(condition, first, second)
+        if isinstance(first, Address) or isinstance(second, Address):
+            if not isinstance(first, Address) or not isinstance(second, Address):
+                return None
+            offset = self._either(value, condition, first.offset, second.offset)
+            return Address(first.argument, offset) if first.argument == second.argument else None
+        is_natural = self._is_natural(first) and self._is_natural(second)
+        made = self._symbol("choice", condition, first, second, natural=is_natural)
+        return self._add(made, either(condition, equal(made, first), equal(made, second)))
+
+    def _arithmetic(self, op: Any, left: Polynomial, right: Polynomial, index: Index) -> Any:
+        constant = _constant(right)
+        power = -1 if constant is None else constant
+        is_shift = 0 <= power < 63
+        match op:
+            case mlir.AddIOp():
+                return left + right
+            case mlir.SubIOp():
+                return left - right
+            case mlir.MulIOp():
+                return self._factor(left) * self._factor(right)
+            case mlir.MinSIOp() | mlir.MaxSIOp():
+                return self._extreme(op, left, right)
+            case mlir.DivSIOp() | mlir.DivUIOp():
+                return self._divided(op, left, right, index)[0]
+            case mlir.RemSIOp() | mlir.RemUIOp():
+                return self._divided(op, left, right, index)[1]
+            case mlir.CmpIOp():
+                return _compared(op, left, right)
+            case mlir.ShLIOp() if is_shift:
+                return left * 2**power
+            case mlir.ShRSIOp() if is_shift:
+                return self._floor(left, 2**power)
+            case mlir.AndIOp() if power >= 0 and not power & (power + 1):
+                return left - self._floor(left, power + 1) * (power + 1)
+        return None
+
+    def _factor(self, number: Polynomial) -> Polynomial:
+        """A symbol for a factor that is a sum, in which two programs may agree."""
+        if not self._prover.knows_logic or len(number) < 2:
+            return number
+        key = (number, "factor")
+        if key not in self._known:
+            made = self._symbol("factor", number, natural=False)
+            self._known[key] = self._add(made, equal(made, number))
+        known: Polynomial = self._known[key]
+        return known
+
+    def _extreme(self, op: Operation, left: Polynomial, right: Polynomial) -> Polynomial:
+        is_least = isinstance(op, mlir.MinSIOp)
+        sides = self._is_natural(left), self._is_natural(right)
+        natural = all(sides) if is_least else any(sides)
+        made = self._symbol("extreme", left, right, natural=natural)
+        ends = [made - each for each in (left, right)]
+        if is_least:
+            return self._add(made, *(-end for end in ends), Some(tuple(ends)))
+        return self._add(made, *ends, Some(tuple(-end for end in ends)))
+
+    def _divided(
+        self, op: Any, left: Polynomial, right: Polynomial, index: Index
+    ) -> tuple[Polynomial, Polynomial]:
+        """Quotient and remainder, of which only those of numbers from 0 on are known."""
+        inside, divisor = _inside(index, shape(op.result.type)), _constant(right)
+        if divisor is not None and divisor > 0 and self._is_natural(left, inside):
+            quotient = self._floor(left, divisor)
+            return quotient, left - quotient * divisor
+        key = (left, right, op.parent_block(), *inside)
+        if key in self._known:
+            quotient, rest = self._known[key]
+            return quotient, rest
+        reach = self._reach(op)
+        operands = (left, right - 1)
+        always = all(self._is_natural(each, inside) for each in operands)
+        here = always or all(self._is_natural(each, [*reach, *inside]) for each in operands)
+        quotient, rest = (
+            self._symbol(kind, left, right, natural=here) for kind in ("quotient", "rest")
+        )
+        left_over = left - right * quotient
+        guard = () if always else [*reach, *inside] if here else operands
+        for symbol, known in (
+            (quotient, All((quotient, left_over, right - 1 - left_over))),
+            (rest, All((rest, right - 1 - rest, equal(rest, left_over)))),
+        ):
+            self._add(symbol, Some((*map(negated, guard), known)) if guard else known)
+        self._known[key] = quotient, rest
+        return quotient, rest
+
+    def _reach(self, op: Operation) -> list[Condition]:
+        """What holds where the program reaches an operation."""
+        facts: list[Condition] = []
+        while not isinstance(parent := op.parent_op(), (tt.FuncOp, type(None))):
+            match parent:
+                case mlir.IfOp():
+                    condition, is_then = (
+                        self.at(parent.condition), op.parent_region() is parent.then_region
+                    )  # fmt: skip
+                    facts.append(condition if is_then else negated(condition))
+                case mlir.ForOp():
+                    facts += self.about[min(self._turn(parent).symbols)]
+                case mlir.WhileOp() if op.parent_block() is parent.after.block:
+                    facts.append(self.at(yielded(parent.before.block)[0]))
+            op = parent
+        block = op.parent_block()
+        while block is not None and (jump := _only_jump_to(block)) is not None:
+            if isinstance(jump, mlir.ConditionalBranchOp):
+                condition = self.at(jump.condition)
+                is_true = jump.true_successor is block
+                facts.append(condition if is_true else negated(condition))
+            block = jump.parent_block()
+        return facts
 
 
-def axes_of(op: Operation) -> dict[int, int | None]:
-    """The axis of the result for each axis of the operand; None for a single position."""
-    extents = shape(op.operands[0].type)
+def _is_condition(value: SSAValue) -> bool:
+    return str(element_type(value.type)) == "i1"
+
+
+def _constant(number: Polynomial) -> int | None:
+    return int(number.get((), 0)) if {*number} <= {()} else None
+
+
+def _inside(index: Index, extents: Sequence[int]) -> list[Condition]:
+    pairs = zip(index, extents)
+    return [fact for place, extent in pairs for fact in (place, -place + (extent - 1))]
+
+
+def _logic(op: Operation, left: Condition, right: Condition) -> Condition | None:
     match op:
+        case mlir.AndIOp():
+            return All((left, right))
+        case mlir.OrIOp():
+            return Some((left, right))
+        case mlir.XOrIOp() if right == All():
+            return negated(left)
+        case mlir.XOrIOp():
+            return either(left, negated(right), right)
+    return None
+
+
+def _compared(op: mlir.CmpIOp, left: Polynomial, right: Polynomial) -> Condition | None:
+    less, more = right - left, left - right
+    match mlir.INTEGER_PREDICATES[int(op.predicate.value.data)]:
+        case "eq":
+            return equal(more)
+        case "ne":
+            return negated(equal(more))
+        case "slt":
+            return less - 1
+        case "sle":
+            return less
+        case "sgt":
+            return more - 1
+        case "sge":
+            return more
+    return None
+
+
+def _moved(op: Operation, index: Index) -> Index:
+    """The position in the operand of what is at a position in the result."""
+    match op:
+        case tt.SplatOp():
+            return ()
         case tt.ExpandDimsOp():
-            new = int(op.axis.value.data)
-            return {axis: axis + (axis >= new) for axis in range(len(extents))}
+            axis = int(op.axis.value.data)
+            return index[:axis] + index[axis + 1 :]
         case tt.TransOp():
-            return {int(old): axis for axis, old in enumerate(op.order.get_values())}
-        case tt.BroadcastOp():
-            wide = shape(op.results[0].type)
-            return {axis: None for axis, size in enumerate(extents) if size == 1 != wide[axis]}
-    return {}
+            order = [int(old) for old in op.order.get_values()]
+            return tuple(index[order.index(axis)] for axis in range(len(index)))
+    narrow = shape(op.operands[0].type)
+    return tuple(Polynomial() if size == 1 else at for size, at in zip(narrow, index))
+
+
+def _only_jump_to(block: Block) -> Operation | None:
+    """The jump to a block, if there is a single one; None for a function's first block."""
+    region = block.parent_region()
+    if region is None or block.prev_block is None:
+        return None
+    jumps = [end for each in region.blocks if (end := each.last_op) and block in end.successors]
+    return jumps[0] if len(jumps) == 1 and [*jumps[0].successors].count(block) == 1 else None
+
+
+def _is_by_pointers(op: Operation) -> bool:
+    access = operations.trait_of(op, operations.GlobalAccess)
+    assert access is not None
+    return not isinstance(access, operations.DescriptorAccess) and len(access.indices_of(op)) == 1
 
 
 @dataclass(frozen=True)
-class OpenAccess:
+class OpenQuestion:
     """What is not proved of an access, or of two.
 
     Attributes:
+        ops: the access, or both stores.
         reason: what is not proved.
-        ops: the access, or both stores; none where z3 cannot help.
+        failing: what holds where it is wrong; none if that is not known.
     """
 
-    position: SourcePosition | None
+    ops: tuple[Operation, ...]
     reason: str
-    ops: tuple[Operation, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Access:
-    op: Operation
-    address: Address
-    facts: list[Polynomial]
+    failing: Sequence[Condition] = ()
 
     @property
     def position(self) -> SourcePosition | None:
-        return _position_of(self.op)
-
-
-def _line(position: SourcePosition | None) -> str:
-    return "" if position is None else f", line {position.line}"
-
-
-def _position_of(op: Operation) -> SourcePosition | None:
-    frames = operations.locate(op.location).frames
-    return SourcePosition(frames[0].file, frames[0].line) if frames else None
+        frames = operations.locate(self.ops[0].location).frames
+        return SourcePosition(frames[0].file, frames[0].line) if frames else None
 
 
 class Proof:
@@ -506,40 +849,39 @@ class Proof:
     Attributes:
         proved: how many accesses are in bounds, and how many pairs of stores are apart.
         open: what is not proved.
+        blocks: the extents of the tiles of pointers.
     """
 
     def __init__(self, prepared: PreparedLaunch, code: ProgramCode, sizes: Sizes) -> None:
         self.proved = [0, 0]
-        self.open: list[OpenAccess] = []
-        self._values = Values(prepared, sizes)
+        self.blocks: set[int] = set()
         self._prepared = prepared
         self._sizes = sizes
-        self._grid = _grid_of(prepared, sizes)
         self._tensors = {
             name: value
             for name, value in prepared.call.values.items()
             if isinstance(value, torch.Tensor)
         }
-        self._blocks: set[int] = set()
-        accesses = list(self._accesses(code))
-        unknown = [each.ops[0] for each in self.open if each.ops]
-        for access in accesses:
-            self._prove_bounds(access)
-        writing = [access for access in accesses if operations.global_effect(access.op) != "load"]
-        plain = [access for access in writing if not operations.has(access.op, operations.Atomic)]
-        stores = [access.op for access in writing]
-        for op in unknown:
-            if operations.global_effect(op) != "load":
-                stores.append(op)
-                apart = "stores of different programs apart"
-                self.open += [OpenAccess(_position_of(op), apart, (op, each)) for each in stores]
-        for first, second in itertools.combinations_with_replacement(writing, 2):
-            if (first in plain or second in plain) and self._may_overlap(first, second):
-                self._prove_apart(first, second)
+        accesses, stores = [], []
+        for op in code.module.walk():
+            access = operations.trait_of(op, operations.GlobalAccess)
+            if access is not None:
+                accesses.append((op,))
+                self.blocks |= set(shape(access.indices_of(op)[-1].type))
+                if operations.global_effect(op) != "load" and _is_by_pointers(op):
+                    stores.append(op)
+        pairs = itertools.combinations_with_replacement(stores, 2)
+        plain = [pair for pair in pairs if not all(_is_atomic(op) for op in pair)]
+        self.open = [OpenQuestion(ops, "") for ops in (*accesses, *plain)]
+        self.decide(Intervals())
 
-    @property
-    def blocks(self) -> set[int]:
-        return self._blocks
+    def decide(self, prover: Prover) -> None:
+        """Try to prove what is open."""
+        values = Values(self._prepared, self._sizes, prover)
+        questions, self.open = self.open, []
+        for question in questions:
+            prove = self._prove_bounds if len(question.ops) == 1 else self._prove_apart
+            self.open += prove(values, prover, *question.ops)
 
     def words(self) -> str:
         bounds, apart = self.proved
@@ -562,169 +904,128 @@ class Proof:
 
     def open_words(self) -> list[str]:
         """What is not proved, a sentence for each line."""
-        said = [
-            f"Not decided for {self._sizes}{_line(each.position)}: {each.reason}."
-            for each in self.open
-        ]
-        if not callable(self._prepared.grid) and None in self._grid:
+        said = []
+        for each in self.open:
+            line = "" if each.position is None else f", line {each.position.line}"
+            said.append(f"Not decided for {self._sizes}{line}: {each.reason}.")
+        if not callable(self._prepared.grid) and None in _fixed_grid(self._prepared, self._sizes):
             said.append(
                 "Pass the grid as a function of the parameters, so that launches with small sizes "
                 "can be tried."
             )
         return list(dict.fromkeys(said))
 
-    def _accesses(self, code: ProgramCode) -> Iterator[_Access]:
-        for op in code.module.walk():
-            access = operations.trait_of(op, operations.GlobalAccess)
-            if access is None:
-                continue
-            position = _position_of(op)
-            form = self._values.form(access.indices_of(op)[-1])
-            self._blocks |= set(shape(access.indices_of(op)[-1].type))
-            if isinstance(access, operations.DescriptorAccess) or len(access.indices_of(op)) != 1:
-                self.open.append(OpenAccess(position, "an access through a descriptor"))
-            elif not isinstance(form, Address):
-                reason = "an address that is not a polynomial in the sizes"
-                self.open.append(OpenAccess(position, reason, (op,)))
-            else:
-                yield _Access(op, form, self._facts(op, access, form))
-
-    def _facts(
-        self, op: Operation, access: operations.GlobalAccess, address: Address
-    ) -> list[Polynomial]:
-        mask = access.mask_of(op)
-        facts = [] if mask is None else self._values.conditions(mask)
-        inside = op
-        for parent in operations.parents(op):
-            if isinstance(parent, mlir.IfOp) and inside.parent_region() is parent.then_region:
-                facts = [*facts, *self._values.conditions(parent.condition)]
-            inside = parent
-        extents = shape(access.indices_of(op)[-1].type)
-        facts += [
-            Polynomial.of(size - 1).minus(Polynomial.of(f"@{axis}"))
-            for axis, size in enumerate(extents)
-        ]
-        facts += [
-            size.minus(ONE).minus(Polynomial.of(f"program {axis}"))
-            for axis, size in enumerate(self._grid)
-            if size is not None
-        ]
-        facts += self._sizes.facts()
-        return [*facts, *self._values.known_of([*facts, address.offset])]
-
-    def _prove_bounds(self, access: _Access) -> None:
-        tensor, offset = self._tensors[access.address.argument], access.address.offset
+    def _prove_bounds(self, values: Values, prover: Prover, op: Operation) -> list[OpenQuestion]:
+        """Prove an access in bounds; return what is open."""
+        if not _is_by_pointers(op):
+            return [OpenQuestion((op,), "an access through a descriptor")]
+        access, reason = values.access(op), "an address that is not a polynomial in the sizes"
+        if access is None:
+            return [OpenQuestion((op,), reason)]
+        tensor = self._tensors[access.argument]
+        if not tensor.is_contiguous():
+            return [OpenQuestion((op,), "a tensor that is not contiguous")]
         size = ONE
         for extent in tensor.shape:
-            size = size.times(self._sizes.tied(int(extent)))
-        last = size.minus(ONE).minus(offset)
-        if not tensor.is_contiguous():
-            self.open.append(OpenAccess(access.position, "a tensor that is not contiguous"))
-        elif is_never_negative(offset, access.facts) and is_never_negative(last, access.facts):
-            self.proved[0] += 1
-        else:
-            reason = f"{access.address.argument} in bounds"
-            self.open.append(OpenAccess(access.position, reason, (access.op,)))
+            size *= self._sizes.tied(int(extent))
+        if not any(symbol.startswith("unknown ") for symbol in access.offset.symbols):
+            reason = f"{access.argument} in bounds"
+        for inside in (access.offset, size - 1 - access.offset):
+            if not prover.holds(inside, access.facts, hard=True):
+                return [OpenQuestion((op,), reason, [*access.facts, negated(inside)])]
+        self.proved[0] += 1
+        return []
 
-    def _may_overlap(self, first: _Access, second: _Access) -> bool:
-        tensors = [self._tensors[each.address.argument] for each in (first, second)]
-        return len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 1
+    def _prove_apart(self, values: Values, prover: Prover, *ops: Operation) -> list[OpenQuestion]:
+        """Prove that two programs never write the same element; return what is open.
 
-    def _prove_apart(self, first: _Access, second: _Access) -> None:
-        """Prove that two programs never write the same element by two accesses.
-
-        Two equal addresses agree in one number after the other, of programs and of positions in the
-        tile: whichever of the two were larger in it, the addresses would differ.
+        If it does not follow at once, two equal addresses agree in one symbol after the other:
+        whichever of the two were larger in it, the addresses would differ.
         """
-        programs = {f"program {axis}" for axis, size in enumerate(self._grid) if size != ONE}
-        positions = {name for name in first.address.offset.symbols if name.startswith("@")}
-        same: set[str] = set()
-        is_same = first.address.argument == second.address.argument
-        while is_same and not programs <= same:
-            others = sorted((programs | positions) - same, reverse=True)
-            agreed = next(
-                (each for each in others if self._decides(first, second, same, each)), None
-            )
-            if agreed is None:
-                break
-            same |= {agreed}
-        if is_same and programs <= same:
+        first, second = map(values.access, ops)
+        if first is None or second is None:
+            return [OpenQuestion(ops, "stores of different programs apart")]
+        tensors = [self._tensors[each.argument] for each in (first, second)]
+        if len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 2:
+            return []
+        reason = f"stores of different programs to {first.argument} apart"
+        if first.argument != second.argument:
+            return [OpenQuestion(ops, reason)]
+        programs = set().union(*(program.symbols for program in values.programs))
+        symbols = (second.symbols | programs) - values.shared
+        twins = {symbol: Polynomial.of(f"'{symbol}") for symbol in symbols}
+        others = [Polynomial.of(program) - twins[program] for program in sorted(programs)]
+        problem = _Collision(
+            second.offset.replaced(twins) - first.offset,
+            [*dict.fromkeys([*first.facts, *(fact.replaced(twins) for fact in second.facts)])],
+            prover,
+        )
+        is_other = Some(tuple(negated(equal(each)) for each in others))
+        failing = [*problem.facts, equal(problem.distance), is_other]
+        if prover.knows_logic and prover.is_never_zero(
+            problem.distance, [*problem.facts, is_other], hard=True
+        ):
             self.proved[1] += 1
-            return
-        reason = f"stores of different programs to {first.address.argument} apart"
-        self.open.append(OpenAccess(first.position, reason, (first.op, second.op)))
-
-    def _decides(self, first: _Access, second: _Access, same: Collection[str], number: str) -> bool:
-        """Whether equal addresses agree in a number if they do so in others."""
-        is_symmetric = first is second
-        return self._are_apart(first, second, same, number) and (
-            is_symmetric or self._are_apart(second, first, same, number)
-        )
-
-    def _are_apart(
-        self, first: _Access, second: _Access, same: Collection[str], larger: str
-    ) -> bool:
-        """Whether the addresses differ if the second is larger in one number, and others agree."""
-        offset, sizes = second.address.offset, set(self._sizes.given)
-        symbols = {each for some in (offset, *second.facts) for each in some.symbols} - sizes
-        renamed = {symbol: Polynomial.of(f"{symbol}'") for symbol in symbols - {*same}}
-        renamed[larger] = Polynomial.of(larger).plus(Polynomial.of("later")).plus(ONE)
-        facts = [*first.facts, *(fact.replaced(renamed) for fact in second.facts)]
-        apart = offset.replaced(renamed).minus(first.address.offset)
-        return any(
-            is_never_negative(distance.minus(ONE), facts)
-            for distance in (apart, Polynomial().minus(apart))
-        )
+            return []
+        places = {symbol for symbol in symbols if symbol.startswith("@")}
+        rest = sorted(symbols if prover.knows_logic else programs | places, reverse=True)
+        count = 0
+        while len(rest) != count and programs & {*rest}:
+            count = len(rest)
+            for symbol in [*rest]:
+                if problem.agrees(symbol, is_symmetric=ops[0] is ops[1]):
+                    problem = problem.where_equal(symbol)
+                    rest.remove(symbol)
+        if programs & {*rest}:
+            return [OpenQuestion(ops, reason, failing)]
+        self.proved[1] += 1
+        return []
 
 
 @dataclass(frozen=True)
-class _Symbolic:
-    """A size for a function that computes the grid; None for a number that is not known."""
+class _Collision:
+    """Two accesses of the same element, by programs whose symbols are "x" and "'x".
 
-    number: Polynomial | None
-
-    def __mul__(self, other: Any) -> _Symbolic:
-        factor = other.number if isinstance(other, _Symbolic) else Polynomial.of(other)
-        if self.number is None or factor is None:
-            return _Symbolic(None)
-        return _Symbolic(self.number.times(factor))
-
-    __rmul__ = __mul__
-
-    def __add__(self, _: Any) -> _Symbolic:
-        return _Symbolic(None)
-
-    __radd__ = __sub__ = __rsub__ = __floordiv__ = __mod__ = __add__
-
-    def __neg__(self) -> _Symbolic:
-        return _Symbolic(None)
-
-
-def grid_of(prepared: PreparedLaunch, sizes: Sizes, symbols: Mapping[str, Any]) -> list[Any]:
-    """Programs along each axis: 1, a size, or a fixed dimension's; None for any number.
-
-    Args:
-        symbols: what a function that computes the grid gets for the sizes, and may return.
+    Attributes:
+        distance: from the first to the second; 0.
     """
-    if callable(prepared.grid):
-        try:
-            made = prepared.grid({**prepared.call.values, **symbols})
-        except Exception:  # the function may do anything with sizes, also what only integers can
-            made = prepared.grid(dict(prepared.call.values))
-        axes = made if isinstance(made, Sequence) else [made]
-        kinds = {type(symbol) for symbol in symbols.values()}
-        known = [axis if type(axis) in kinds else None for axis in axes]
-        return [*known, *[ONE] * (3 - len(known))]
+
+    distance: Polynomial
+    facts: list[Condition]
+    prover: Prover
+
+    def agrees(self, symbol: str, *, is_symmetric: bool) -> bool:
+        """Whether both programs must have the same number for a symbol."""
+        ours, theirs = symbol, f"'{symbol}"
+        pairs = [(theirs, ours)] if is_symmetric else [(theirs, ours), (ours, theirs)]
+        return all(
+            self._is_impossible({larger: Polynomial.of(smaller) + Polynomial.of("later") + 1})
+            for larger, smaller in pairs
+        )
+
+    def _is_impossible(self, change: Mapping[str, Polynomial]) -> bool:
+        there = self._replaced(change)
+        return there.prover.is_never_zero(there.distance, there.facts)
+
+    def where_equal(self, symbol: str) -> _Collision:
+        names = (symbol, f"{symbol}-")
+        return self._replaced({f"'{each}": Polynomial.of(each) for each in names})
+
+    def _replaced(self, change: Mapping[str, Polynomial]) -> _Collision:
+        facts = [fact.replaced(change) for fact in self.facts]
+        return _Collision(self.distance.replaced(change), facts, self.prover)
+
+
+def _is_atomic(op: Operation) -> bool:
+    return operations.has(op, operations.Atomic)
+
+
+def _fixed_grid(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
+    """Programs along each axis of a grid of numbers: 1, a size, or a fixed dimension's."""
     tensors = (v for v in prepared.call.values.values() if isinstance(v, torch.Tensor))
     extents = {1, *(int(extent) for tensor in tensors for extent in tensor.shape)}
     tied = [(size, sizes.tied(size)) for size in prepared.sizes()]
     return [known if known.symbols or size in extents else None for size, known in tied]
-
-
-def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
-    symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
-    axes = grid_of(prepared, sizes, symbols)
-    return [axis.number if isinstance(axis, _Symbolic) else axis for axis in axes]
 
 
 def launch_of_sizes(
@@ -733,7 +1034,7 @@ def launch_of_sizes(
     """The launch with other sizes, and with zeros in its tensors. Raises GridError: the launch has
     a grid that does not say how it follows from the sizes.
     """
-    if not callable(prepared.grid) and None in _grid_of(prepared, sizes):
+    if not callable(prepared.grid) and None in _fixed_grid(prepared, sizes):
         raise GridError(
             f"The grid {prepared.sizes()} may be another for other sizes.",
             advice="Pass the grid as a function of the parameters.",

@@ -412,6 +412,12 @@ class Comparison:
         notes = (
             *(f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros),
             *(f"`{name}` keeps its integers, as given." for name in kept),
+            *(
+                f"`{name}` is written by {side.name} alone, and not compared."
+                for number, side in enumerate((self.first, self.second))
+                for name in side.written()
+                if name not in {pair.names[number] for pair in self.pairs}
+            ),
             *(f"One of the two fails with {words}." for words in dict.fromkeys(self.refused)),
             *dict.fromkeys(self.order_notes),
         )

@@ -21,7 +21,7 @@ from kernellab.equality.records import (
     Verdict,
 )
 from kernellab.equality.residues import agreement
-from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
+from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
@@ -32,6 +32,7 @@ from kernellab.launch.preparation import (
     refused,
     takes_launch,
 )
+from kernellab.launch.reference_results import usage_of
 from kernellab.records import BoundLaunch, PassRun, Target
 
 _VALIDATE = EntryPoint("validate", refused("validate runs the module after every pass"))
@@ -70,6 +71,7 @@ def validate(
     """
     check_whole("seeds", seeds, 1)
     prepared = prepare_bound(launch, target, _VALIDATE)
+    prepared.sizes()  # no programs compare nothing
     modules = _Modules(prepared, seeds)
     with ProgressBar(f"validate {prepared.kernel.__name__}", None, "modules", UNTOUCHED) as work:
         passes = record_passes(
@@ -101,7 +103,13 @@ class _Modules:
         text = triton_api.generic_form(module.text.read(), self._prepared.target)
         start = time.perf_counter()
         if not self._first:
-            self._expected = self._results(ExactLaunch(self._prepared, text))
+            launch = ExactLaunch(self._prepared, text)
+            if not usage_of(launch.code, self._prepared.call).writes:
+                raise ArgumentError(
+                    f"{self._prepared.kernel.__name__} writes no tensor, so there is nothing to "
+                    "compare."
+                )
+            self._expected = self._results(launch)
             self._first = module.label
         else:
             verdict, reason = self._judged(text)

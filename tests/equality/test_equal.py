@@ -15,7 +15,7 @@ import kernellab
 from kernellab.cli.demo import kernels
 from kernellab.equality import functions
 from kernellab.equality.records import Equality
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, GridError, OptionError
 from tests.support.compiled import source_line
 from tests.support.equal_expressions import SIZE, compared
 from tests.support.messages import Raised
@@ -203,6 +203,19 @@ def test_results_that_depend_on_the_order_of_programs(how: str) -> None:
         assert line in SOURCE[found.position.line - 1]
 
 
+@triton.jit
+def copied(x_ptr, out_ptr):
+    tl.store(out_ptr, tl.load(x_ptr))
+
+
+@triton.jit
+def reading(x_ptr, also_ptr, out_ptr, STORES: tl.constexpr):
+    x = tl.load(x_ptr)
+    if STORES:
+        tl.store(out_ptr, x)
+        tl.store(also_ptr, x)
+
+
 def test_results_of_another_shape_or_number(raised: Raised) -> None:
     x, out = torch.randn(ROWS, COLUMNS), torch.zeros(ROWS, COLUMNS)
     launch = kernellab.bind(kernels.softmax, (ROWS,), x, out, COLUMNS, COLUMNS, BLOCK=128)
@@ -210,6 +223,15 @@ def test_results_of_another_shape_or_number(raised: Raised) -> None:
     assert not out.any(), "the arguments do not change"
     with pytest.raises(ArgumentError, match="has shape"):
         kernellab.equal(launch, lambda: x.softmax(1).T)
+    given = [torch.rand(1), torch.zeros(1), torch.zeros(1)]
+    reads, both = (kernellab.bind(reading, (1,), *given, STORES=n) for n in (False, True))
+    single = kernellab.equal(kernellab.bind(copied, (1,), given[0], given[2]), both)
+    assert any("also_ptr" in note for note in single.notes)
+    for compare in (lambda: kernellab.equal(reads, reads), lambda: kernellab.validate(reads)):
+        with pytest.raises(ArgumentError, match="nothing to compare"):
+            compare()
+    with pytest.raises(GridError):
+        kernellab.validate(halved, (0,), *given[:2])
     raised(ArgumentError, kernellab.equal, launch, lambda: (x, x))
     raised(ArgumentError, kernellab.equal, launch, lambda: None)
     raised(ArgumentError, kernellab.equal, launch, lambda a, b, c: a)

@@ -68,19 +68,14 @@ def test_exponentials_of_sums_are_products() -> None:
     product = residues.multiply(residues.exp(A), residues.exp(B))
     assert numpy.array_equal(residues.exp(residues.add(A, B)).real, product.real)
     assert numpy.isnan(product.imag).all()
-    assert numpy.array_equal(
-        residues.exp(A.T).real, residues.exp(A.T.copy()).real
-    )  # Fortran's order
+    assert numpy.array_equal(residues.exp(A.T).real, residues.exp(A.T.copy()).real), "Fortran's"
 
 
-def test_logarithms_of_products_are_sums() -> None:
+def test_logarithms_and_roots_of_products() -> None:
     total = residues.add(residues.log(A), residues.log(B))
     assert numpy.array_equal(residues.log(residues.multiply(A, B)).imag, total.imag)
     back = residues.exp(residues.log(A))
     assert numpy.array_equal(abs(back.real), abs(A.real))
-
-
-def test_roots_of_products_are_products_of_roots() -> None:
     roots = residues.multiply(residues.square_root(A), residues.square_root(B))
     assert numpy.array_equal(residues.square_root(residues.multiply(A, B)), roots)
     square = residues.multiply(residues.square_root(A), residues.square_root(A))

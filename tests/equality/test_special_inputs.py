@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support.equal_expressions import EQUAL, FINITE, SIZE, Function, compared
+from tests.support.equal_expressions import FINITE, SIZE, Function, compared
 
 UNEQUAL: list[tuple[str, str, str | Function]] = [
     # the sign of what a logarithm, a root or a power is taken of
@@ -113,15 +113,6 @@ RARE = [
 """x, except in a narrow place."""
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("second", RARE)
-def test_what_differs_in_a_narrow_place_is_not_equal(
-    second: str | Function, tmp_path: Path
-) -> None:
-    equality = compared("f32", "x", second, tmp_path, inputs="finite")
-    assert equality.verdict != "equal", equality
-
-
 THIRD, SEVENTH, LAST = (f"tl.load(x_ptr + {place})" for place in (3, 7, 63))
 FEW = torch.arange(SIZE)
 
@@ -151,26 +142,17 @@ OF_TWO: list[tuple[str, str | Function]] = [
 
 
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize(("kind", "second"), OF_TWO)
-def test_what_two_elements_decide_is_compared(
-    kind: str, second: str | Function, tmp_path: Path
-) -> None:
-    assert compared(kind, "x", second, tmp_path).verdict != "equal"
-
-
-@pytest.mark.sampled(7)
-@pytest.mark.parametrize(("kind", "first", "second"), EQUAL)
-def test_what_is_equal_for_all_inputs_is_equal(
-    kind: str, first: str, second: str | Function, tmp_path: Path
-) -> None:
-    assert compared(kind, first, second, tmp_path).verdict == "equal"
+@pytest.mark.parametrize(
+    ("kind", "second", "inputs"),
+    [*(("f32", second, "finite") for second in RARE), *((*each, "all") for each in OF_TWO)],
+)
+def test_a_narrow_place_and_two_elements_are_compared(kind, second, inputs, tmp_path) -> None:
+    assert compared(kind, "x", second, tmp_path, inputs=inputs).verdict != "equal"
 
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("kind", "first", "second"), FINITE)
-def test_pieces_of_functions_are_equal(
-    kind: str, first: str, second: str | Function, tmp_path: Path
-) -> None:
+def test_pieces_of_functions_are_equal(kind, first, second, tmp_path) -> None:
     equality = compared(kind, first, second, tmp_path, inputs="finite")
     assert equality.verdict == "equal", equality
 
