@@ -8,12 +8,11 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from packaging.specifiers import SpecifierSet
 
 import kernellab
 from tests.support.compiled import source_line
-from tests.support.versions import HAS_WRONG_PASSES
-
-pytestmark = pytest.mark.skipif(not HAS_WRONG_PASSES, reason="fixed since Triton 3.8")
+from tests.support.versions import TRITON
 
 
 @triton.jit
@@ -65,43 +64,49 @@ def products_summed(x_ptr, y_ptr, out_ptr, N: tl.constexpr, AXIS: tl.constexpr):
     tl.store(out_ptr + at, tl.sum(products, axis=AXIS))
 
 
+@triton.jit
+def filled_bins(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    bins = tl.histogram(tl.load(x_ptr + at), N)
+    tl.store(out_ptr + at, bins > 0)
+
+
 def zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape)
 
 
 SQUARES = tuple(zeros(16, 16) for _ in range(3))
 
-BUGS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str, str]] = {
+BUGS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str, str, str]] = {
     "#11656: an empty loop runs once, flattened": (empty_inner_loop,
-        (torch.zeros(1, dtype=torch.int32), 4, 5, 3), {}, "ttgir.fuse_nested_loops", "tl.range"),
+        (torch.zeros(1, dtype=torch.int32), 4, 5, 3), {},
+        "ttgir.fuse_nested_loops", "tl.range", "<3.9"),
     "#11519: an assumption of another branch": (assumption_elsewhere,
-        (zeros(1), zeros(1), 4, 0), {}, "ttgir.fuse_nested_loops", "range"),
+        (zeros(1), zeros(1), 4, 0), {}, "ttgir.fuse_nested_loops", "range", "<3.9"),
     "#11601: a bound is read before an empty loop": (bound_in_memory,
         (zeros(1), torch.zeros(0, dtype=torch.int32), zeros(1), 0), {},
-        "ttgir.fuse_nested_loops", "range"),
+        "ttgir.fuse_nested_loops", "range", ""),
     "#11836: a sum that its loop also stores": (stored_partial_sums,
         (zeros(4, 16, 256), zeros(4, 16), zeros(16)), {"STEPS": 4, "N": 256},
-        "ttgir.optimize_thread_locality", "tl.sum"),
+        "ttgir.optimize_thread_locality", "tl.sum", "<3.9"),
     "#10574: sums along other axes as a matmul": (products_summed, SQUARES,
-        {"N": 16, "AXIS": 0}, "ttir.combine", "products ="),
+        {"N": 16, "AXIS": 0}, "ttir.combine", "products =", "<3.8"),
+    "#11246: counts are never above zero": (filled_bins,
+        (torch.zeros(64).int(), torch.zeros(64).int()), {"N": 64, "target": "gfx942"},
+        "ttgir.fold_true_cmpi", "bins > 0", ">=3.8,<3.9"),
 }  # fmt: skip
+"""With the pass, what its line holds, and which of the versions 3.6 to 3.9 have the bug."""
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_is_found_with_its_pass_and_line(bug: str) -> None:
-    kernel, arguments, constants, label, line = BUGS[bug]
-    found = kernellab.validate(kernel, (1,), *arguments, target="sm_90", **constants)
+def test_a_bug_is_found_with_its_pass_and_line_where_a_version_has_it(bug: str) -> None:
+    kernel, arguments, constants, label, line, versions = BUGS[bug]
+    options = {"target": "sm_90", **constants}
+    found = kernellab.validate(kernel, (1,), *arguments, **options)
+    if TRITON not in SpecifierSet(versions):
+        assert found, found
+        return
     assert found.wrong is not None, found
     assert found.wrong.label == label
     assert any(line in source_line(position) for position in found.lines)
-
-
-@pytest.mark.slow
-def test_what_the_bugs_need() -> None:
-    full = kernellab.validate(
-        empty_inner_loop, (1,), torch.zeros(1, dtype=torch.int32), 4, 3, 5, target="sm_90"
-    )
-    matmul = kernellab.validate(products_summed, (1,), *SQUARES, N=16, AXIS=1, target="sm_90")
-    assert full
-    assert matmul

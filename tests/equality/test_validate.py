@@ -25,15 +25,6 @@ def matmul(target: str) -> Any:
     return kernellab.validate(kernels.matmul, (6,), a, b, c, *sizes, target=target, **blocks)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_pass_keeps_a_matmul(target: str) -> None:
-    found = matmul(target)
-    assert found, found
-    assert len(found.passes) > 5
-    assert "Every pass keeps the results" in str(found)
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("label", "pattern", "replacement"),
@@ -74,3 +65,4 @@ def test_no_pass_changes_a_kernel_of_the_corpus(entry: Any, target: str) -> None
         entry.kernel, launch.grid, *launch.make(), target=target, **constants
     )
     assert found, found
+    assert "Every pass keeps the results" in str(found)

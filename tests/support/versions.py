@@ -18,8 +18,6 @@ HAS_SCALED_BATCHES = Version("3.7") <= TRITON
 """`tl.dot_scaled` takes batches of products."""
 DESCRIPTORS_ROUND_TO_TF32 = Version("3.7") <= TRITON
 """A host's TensorDescriptor can have loads rounded to tf32."""
-HAS_WRONG_PASSES = Version("3.8") > TRITON
-"""Five passes change results of legal kernels; later versions fix most of these bugs."""
 PREFETCHES_BY_PARTS = Version("3.8") <= TRITON
 """On sm_80 the pass `prefetch` cuts a product along K, which adds up in another order."""
 REDUCES_IN_ONE_ROUND = Version("3.8") <= TRITON
