@@ -126,7 +126,8 @@ def test_most_faults_have_a_change_that_was_tried(name, fault, tmp_path) -> None
 
 SAID = [(asynchronous, case) for case in (
     "copies-C", "tma_copies-D", "tma_copies-G", "tma_copies-J", "products-D", "handed_over-A",
-    "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-C", "fresh_barriers-D", "tma_copies-C",
+    "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-C", "fresh_barriers-D",
+    "tma_copies-C",
 )]  # fmt: skip
 SAID += [(clusters, case) for case in (
     "multicast-F", "multicast-G", "tensor_pairs-A", "tensor_pairs-I", "tensor_sharing-B",
