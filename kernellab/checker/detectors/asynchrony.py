@@ -205,7 +205,7 @@ class _Watched:
             for.
         multicasts: those of its arrivals that come to the other CTAs of the cluster too.
         counted: the barriers at which its completion arrives, each with an arrival and the programs
-            that it is for; of each barrier the last two, as waits do not tell apart more phases.
+            that it is for; of each barrier the last two, as waits do not distinguish more phases.
         group: the group of warps that issued it; "" if there is only one.
         issued: for which programs.
         learned: when groups of warps learned that it is complete, program by program.

@@ -266,9 +266,9 @@ def _error(
 
 
 def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
-    lacks = [counted(fault.arrivals, "arrival")] if fault.arrivals else []
-    lacks += [counted(fault.bytes, "byte")] if fault.bytes > 0 else []
-    states = [f"is missing {' and '.join(lacks)}"] if lacks else []
+    missing = [counted(fault.arrivals, "arrival")] if fault.arrivals else []
+    missing += [counted(fault.bytes, "byte")] if fault.bytes > 0 else []
+    states = [f"is missing {' and '.join(missing)}"] if missing else []
     if fault.bytes < 0:
         states.append(f"has {counted(-fault.bytes, 'byte')} that were not expected")
     wait = None if fault.place is None else located_at(*fault.place, code.operations)
