@@ -526,7 +526,8 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
             why = (
                 None
                 if kernel.is_gluon()
-                else "the source of a Triton kernel has no asynchronous operations"
+                else "the source of a Triton kernel has no asynchronous operations; "
+                "%tilecheck --late follows those of the compiled kernel"
             )
         elif name == "completion":  # operations complete late only in a stage that can be chosen
             why = why or refuses.get("stage")

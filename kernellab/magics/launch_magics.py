@@ -311,6 +311,7 @@ def tilestep(
     all: bool = option(),
     expect: str | None = option(magic.read_path),
     operations: bool = option(),
+    late: bool = option(),
     exact_bytes: int | None = option(read_whole_number),
     in_place: bool = option(),
 ) -> Trace:
@@ -332,6 +333,9 @@ def tilestep(
           written.
       --operations
           One step for each operation of the IR, not for each line.
+      --late
+          Of a Gluon kernel: asynchronous copies, TMA and matmuls complete as late as they
+          may, and a timeline shows those in flight for each buffer and barrier.
       --exact-bytes N
           The largest value that is kept exactly, 65536 by default. Larger ones are computed
           again when they are asked for.
@@ -349,7 +353,7 @@ def tilestep(
       %tilestep --expect torch.add add[grid](x, y, z, n, BLOCK=1024)
           The step that wrote the first element of z that is not torch.add(x, y).
 
-      %tilestep pipeline[(1,)](x, z, completion="late")
+      %tilestep --late pipeline[(1,)](x, z)
           A Gluon kernel, with the copies and products that are in flight.
     """
     launch = magic.read_launch(line)
@@ -363,4 +367,6 @@ def tilestep(
     )
     if all or program:
         own["programs"] = "all" if all else program
+    if late:
+        launch = replace(launch, keywords={**launch.keywords, "completion": "late"})
     return trace(launch, **own)

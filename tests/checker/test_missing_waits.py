@@ -2,19 +2,25 @@
 right kernels.
 """
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import triton
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
 from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
+from kernellab.compiler.passes import module_after
 from kernellab.errors import CompileError, KernelLabError
+from kernellab.interpreter.execution import program
+from tests.corpus import launches
+from tests.corpus.entries import ENTRIES
 from tests.corpus.gluon_kernels import described
 from tests.kernels import asynchronous, handed_on, patterns, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
@@ -83,10 +89,8 @@ def test_the_fault_is_found_on_its_line(kernels, name, fault, tmp_path) -> None:
             for use in ("arrive", "expect", "wait", "invalidate")
         ),
         *(("invalidated", use, 1, "invalid-barrier") for use in ("arrive", "expect", "invalidate")),
-        ("data", "wait", 1, "invalid-barrier"),
         ("initialized", "init", 1, "invalid-barrier"),
         ("initialized", "arrive", 3, "extra-arrival"),
-        ("initialized", "arrive", 1, "endless-wait"),
         ("initialized", "arrive twice", 2, "endless-wait"),
     ],
 )
@@ -126,7 +130,8 @@ def test_most_faults_have_a_change_that_was_tried(name, fault, tmp_path) -> None
 
 SAID = [(asynchronous, case) for case in (
     "copies-C", "tma_copies-D", "tma_copies-G", "tma_copies-J", "products-D", "handed_over-A",
-    "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-D",
+    "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-C", "fresh_barriers-D",
+    "tma_copies-C",
 )]  # fmt: skip
 SAID += [(clusters, case) for case in (
     "multicast-F", "multicast-G", "tensor_pairs-A", "tensor_pairs-I", "tensor_sharing-B",
@@ -161,6 +166,49 @@ def test_a_pipeline_is_right_whenever_operations_complete(name) -> None:
 def test_each_wait_of_a_pipeline_is_needed(name, line, tmp_path) -> None:
     kinds = {one.kind for one in checked(without_wait(pipelines, line, tmp_path), name)}
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
+
+
+COMPILED = [
+    ("matmul_warp_specialized", "sm_100", (128, 128, 704), {}, (1, 2, 3, 4)),
+    ("matmul_tma_specialized", "sm_100", (512, 256, 400), {"PROGRAMS": 1}, (3, 4, 5, 7, 8, 9)),
+    ("matmul_tma", "sm_90", (512, 256, 400), {"PROGRAMS": 1}, (2, 3, 4, 5, 6)),
+]
+"""Matmuls by TMA, persistent as in triton_kernels, and which of the compiler's waits they need:
+none for new barriers, in loops without iterations, or after the last use of a barrier.
+"""
+
+
+COMPILED_WAIT = re.compile(r'^.*"ttng\.(?:\w+_wait|wait_barrier)".*$', re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_tries")
+@pytest.mark.skipif(not triton.__version__.startswith("3.7"), reason="which waits there are")
+@pytest.mark.parametrize(("name", "target", "sizes", "changed", "needed"), COMPILED)
+def test_each_wait_of_the_compiler_is_needed(
+    name, target, sizes, changed, needed, monkeypatch
+) -> None:
+    entry = next(each for each in ENTRIES if each.name == name)
+    numbers = sizes if changed else sizes[2:]
+    keywords = {**entry.constants, **changed, "options": {**entry.options, "stage": "ttgir"}}
+    for number in (None, *needed):
+
+        def module(*key: Any, number: int | None = number) -> str:
+            text = module_after(*key)
+            if number is None:
+                return text
+            wait = [*COMPILED_WAIT.finditer(text)][number]
+            instead = re.sub(r"pendings = \d+", "pendings = 99", wait.group())
+            instead = "" if instead == wait.group() else instead
+            return text[: wait.start()] + instead + text[wait.end() :]
+
+        monkeypatch.setattr(program, "module_after", module)
+        triton_api.check_globals(entry.kernel).kept.clear()
+        arguments = (*launches.described(*sizes), *numbers)
+        found = kernellab.check(entry.kernel, (1,), *arguments, **keywords, target=target)
+        kinds = {one.kind for one in found}
+        assert kinds & {"missing-wait", "extra-arrival"} if number is not None else not kinds
+    triton_api.check_globals(entry.kernel).kept.clear()
 
 
 @pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")

@@ -211,7 +211,7 @@ def tensor_weights__multiply(tile_a, tile_b, scores, weights, sums, scored, weig
 def tensor_weights__weigh(scores, weights, scored, weighed, registers: gl.constexpr, TILES: gl.constexpr):
     for number in range(TILES):
         mbarrier.wait(scored, number & 1)  # C removed
-        x = scores.load(registers)  # missing-wait with C
+        x = scores.load(registers)  # missing-wait with A, C
         pass  # B pass -> mbarrier.arrive(weighed, count=1)  # noqa: PIE790
         weights.store((x * 0.125).to(gl.float16))
         mbarrier.arrive(weighed, count=1)  # B removed

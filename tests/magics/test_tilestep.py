@@ -94,6 +94,15 @@ def test_options_and_in_place(lab: NotebookSession) -> None:
     assert lab.ask("torch.equal(y[:60], x[:60] / 2), y[60:].any().item()") == "(True, False)"
 
 
+def test_operations_in_flight_of_a_gluon_kernel(lab: NotebookSession) -> None:
+    lab.run(
+        "from tests.kernels.asynchronous import launched\ncopies, (u, v), _ = launched('copies')"
+    )
+    outcome = lab.run("t = %tilestep --late copies[(1,)](u, v, 5)\nt")
+    assert "commit group 0" in Page(outcome.still["text/html"]).words
+    assert lab.ask("len(t.asynchronous), v.any().item()") == "(5, False)"
+
+
 def test_a_tile_of_many_elements_is_stored(lab: NotebookSession) -> None:
     lab.run("u = torch.arange(65536.0); v = torch.zeros(65536)")
     outcome = lab.run("%tilestep scale[(1,)](u, v, 65000, BLOCK=65536)")
@@ -122,6 +131,7 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
         ("", "OptionError"),
         ("--programs 1 scale[(4,)](x)", "OptionError"),
         ("missing[(1,)](x)", "OptionError"),
+        ("--late scale[(4,)](x, y, 60, BLOCK=16)", "OptionError"),
     ],
 )
 def test_a_line_that_is_wrong(

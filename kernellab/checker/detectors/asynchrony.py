@@ -204,7 +204,8 @@ class _Watched:
         arrivals: of tcgen05, each of which shows that it is complete, with the programs that it is
             for.
         multicasts: those of its arrivals that come to the other CTAs of the cluster too.
-        counted: the barriers whose phases it completes.
+        counted: the barriers at which its completion arrives, each with an arrival and the programs
+            that it is for; of each barrier the last two, as waits do not distinguish more phases.
         group: the group of warps that issued it; "" if there is only one.
         issued: for which programs.
         learned: when groups of warps learned that it is complete, program by program.
@@ -225,7 +226,7 @@ class _Watched:
     result: Value | None = None
     barrier: SharedTile | None = None
     arrivals: list[tuple[Flight, Array]] = field(default_factory=list)
-    counted: list[SharedTile] = field(default_factory=list)
+    counted: list[tuple[SharedTile, Flight, Array]] = field(default_factory=list)
     group: str = ""
     issued: Array = field(default_factory=lambda: numpy.zeros(0, numpy.bool_))
     learned: dict[str, Array] = field(default_factory=dict)
@@ -301,9 +302,9 @@ class _Batch:
         self.clocks.wait(group, barrier, active)
         for place, here in _places(barrier, active):
             for watched in self.watched:
-                for counted in watched.counted:
+                for counted, arrival, issued in watched.counted:
                     for _, there in (each for each in _places(counted, None) if each[0] == place):
-                        done = here & there & ~watched.pending
+                        done = here & there & issued & ~arrival.pending
                         watched.learn(group, self.clocks.time[group], done)
                         is_load = is_paired is False and watched.queue.startswith("loads")
                         if (is_paired or is_load) and watched.led is None and done.any():
@@ -312,12 +313,19 @@ class _Batch:
                             each.led = None if each.led is None else each.led & ~done
 
     def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
-        """Let a barrier count the operations of a queue, which complete in order."""
+        """Let a barrier count the operations of a queue, which complete in order: also those for
+        which another group of warps has waited.
+        """
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
-            if watched.queue == queue and watched.pending.any():
+            if watched.queue != queue:
+                continue
+            places, counted = barrier.addresses, watched.counted
+            same = [each for each in counted if (each[0].addresses == places).all()]
+            others = [each for each in counted if not (each[0].addresses == places).all()]
+            watched.counted = [*others, *same[-1:], (barrier, arrival, arrival.pending)]
+            if watched.pending.any():
                 watched.barrier = watched.barrier or barrier
-                watched.counted.append(barrier)
                 watched.arrivals.append((arrival, arrival.pending))
                 if ttng.multicast_tiles(operation):
                     watched.multicasts.append((arrival, arrival.pending))
@@ -511,7 +519,7 @@ class MissingWait(Detector):
         if watched.times > MOST_IN_FLIGHT:
             raise NeverWaitedFor(int(numpy.argmax(use.here)))
         if barrier is not None:
-            watched.counted.append(barrier)
+            watched.counted.append((barrier, flight, watched.issued))
         batch.watched.append(watched)
         for counting in _barriers(operation) if is_tcgen05 else ():
             if use.values[counting].arrivals:
@@ -668,10 +676,9 @@ class MissingWait(Detector):
             for (value, tile), other in itertools.product(use.reads.items(), watched.writes):
                 faulty = watched.issued & ~watched.fenced & _shared(tile, other) & use.here
                 if faulty.any():
-                    line = _line(watched.operation)
                     message = (
                         f"{_name(value)} is read here by TMA or a tensor core, which may not see "
-                        f"what another group of warps stored{line}"
+                        f"what another group of warps stored{_line(watched.operation)}"
                     )
                     advice = (
                         "Nothing makes the store visible, as fence_async_shared() between it and "
@@ -739,16 +746,10 @@ class MissingWait(Detector):
         what = _what(watched)
         verb = "read" if is_read else "overwritten"
         if _is_led_in(use, watched, faulty):
-            message = (
-                f"{name} is {verb} here by both CTAs of a pair, and only the first has waited for "
-                f"the {what}"
-            )
+            who, waited = "by both CTAs", "only the first has waited for the"
             if watched.is_alone:
-                message = (
-                    f"{name} is {verb} here for both CTAs of a pair, and each has waited only for "
-                    f"its own {what}"
-                )
-            return message
+                who, waited = "for both CTAs", "each has waited only for its own"
+            return f"{name} is {verb} here {who} of a pair, and {waited} {what}"
         if _is_of_others(use, watched, faulty):
             if watched.queue:
                 return (

@@ -266,14 +266,14 @@ def _error(
 
 
 def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
-    missing = f"is missing {counted(fault.arrivals, 'arrival')}"
-    if fault.bytes > 0:
-        missing += f" and {fault.bytes:,} bytes"
-    elif fault.bytes < 0:
-        missing += f" and has {-fault.bytes:,} bytes that were not expected"
+    missing = [counted(fault.arrivals, "arrival")] if fault.arrivals else []
+    missing += [counted(fault.bytes, "byte")] if fault.bytes > 0 else []
+    states = [f"is missing {' and '.join(missing)}"] if missing else []
+    if fault.bytes < 0:
+        states.append(f"has {counted(-fault.bytes, 'byte')} that were not expected")
     wait = None if fault.place is None else located_at(*fault.place, code.operations)
     name = memory_name(wait.barrier) if isinstance(wait, ttng.WaitBarrierOp) else None
-    return f"phase {fault.phase} of {name or 'the barrier'} {missing}"
+    return f"phase {fault.phase} of {name or 'the barrier'} {' and '.join(states)}"
 
 
 def _line_of(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
