@@ -540,15 +540,28 @@ def excluded(source: Source) -> Iterator[_Change]:
     """`tl.where` around what is reduced, or around a variable, for masked elements."""
     own, kinds = source.conditions[:4], _Kinds(source)
     masks = dict.fromkeys((*own, *(mask.replace("[:, None]", "[None, :]") for mask in own)))
-    reductions = source.calls("exp")
-    reductions += source.calls("sum", "max", "min", "cumsum", "argmax", "argmin", "dot")
-    values = [(call.args[0], f"tl.{called(call)}") for call in reductions if call.args]
-    values += [(node.value, source.of(node.targets[0])) for node in source.nodes
-               if isinstance(node, ast.Assign)]  # fmt: skip
-    for (node, where), mask, other in itertools.product(values, masks, _NEUTRAL[:3]):
-        reason = f"Elements where `{mask}` is False take part in `{where}`: they must be `{other}`."
-        if kinds.of(node) == "value" and (where != "tl.exp" or other == _NEUTRAL[1]):
+    calls = [call for call in source.calls(*_NEUTRAL_OF) if call.args]
+    reduced = [(call.args[0], f"tl.{called(call)}", _NEUTRAL_OF[called(call)]) for call in calls]
+    # A variable that several calls use, as a softmax uses scores, is excluded from all of them.
+    used: dict[str, list[str]] = {}
+    for node, _, neutral in reduced:
+        for name in names_in(node):
+            used.setdefault(name, []).append(neutral)
+    values = [(node.value, source.of(node.targets[0])) for node in source.nodes
+              if isinstance(node, ast.Assign)]  # fmt: skip
+    shared = [(node, name, used[name][0]) for node, name in values if len(used.get(name, ())) > 1]
+    others = [(node, name, other) for node, name in values for other in _NEUTRAL[:3]]
+    for (node, where, other), mask in itertools.product([*shared, *reduced, *others], masks):
+        if kinds.of(node) == "value":
+            reason = (
+                f"Elements where `{mask}` is False take part in `{where}`: they must be `{other}`."
+            )
             yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
+
+
+_NEUTRAL_OF = dict.fromkeys(("exp", "exp2", "max", "argmax"), _NEUTRAL[1])
+_NEUTRAL_OF |= dict.fromkeys(("sum", "cumsum", "dot"), _NEUTRAL[0])
+_NEUTRAL_OF |= dict.fromkeys(("min", "argmin"), _NEUTRAL[2])
 
 
 # Axes, and which names are where

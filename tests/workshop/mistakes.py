@@ -265,7 +265,6 @@ UNFIXED = frozenset(
         "convolution: no lower bound",
         "flash_attention: acc is not rescaled",
         "flash_attention: the maximum is not kept",
-        "flash_attention: no mask of the keys",
         "flash_attention: divided by the maximum",
     }
 )
