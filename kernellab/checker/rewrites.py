@@ -395,11 +395,12 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
             made.append(f"({mine} {sign} {first}) & ({other} {sign} {second})")
         if sign == "<":
             made += [f"{name} < {size}" for name in spread.values() for size in numbers]
-    whole = source.of(call.args[0])
-    pointer, _, offset = whole.partition(" + ")
-    if pointer in source.tensors and offset and offset not in own:
-        made += [f"{offset} < {size}" for size in numbers]
-        made += [f"({offset} >= 0) & ({offset} < {size})" for size in numbers]
+    pointer, *terms = source.of(call.args[0]).split(" + ")
+    for first in range(len(terms)) if pointer in source.tensors else ():
+        offset = " + ".join(terms[first:])
+        if offset not in own:
+            made += [f"{offset} < {size}" for size in numbers]
+            made += [f"({offset} >= 0) & ({offset} < {size})" for size in numbers]
     return list(dict.fromkeys((*source.conditions, *made)))[:24]
 
 
@@ -874,14 +875,32 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
 def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     """Yield values that the loop reads and replaces at its end by a value that it computes."""
     last = loop.body[-1]
-    stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
-    written = {each.id for each in stored if isinstance(each.ctx, ast.Store)}
-    read = {each.id for each in stored if isinstance(each.ctx, ast.Load)}
-    values = _CHOICES["value"](source)
+    values, written = _CHOICES["value"](source), _written(loop)
     for name, other in itertools.product(values, values):
-        if name in read - written and other in written:
+        if name in names_in(loop) - written and other in written:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
             yield [(last, new)], f"`{name}` must be set to `{other}` in the loop."
+
+
+def _written(loop: ast.AST) -> set[str]:
+    """Return the variables that a loop writes."""
+    names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
+
+
+def unmoved(source: Source) -> Iterator[Rewrite]:
+    """A pointer that a loop reads from and does not advance, as it advances another one."""
+    kinds = _Kinds(source)
+    for loop in source.loops():
+        read = names_in(loop) - _written(loop)
+        still = [name for name in source.assigned if kinds[name] == "pointer" and name in read]
+        for node in loop.body:
+            target = source.of(node.target) if isinstance(node, ast.AugAssign) else ""
+            for name in still if kinds.get(target) == "pointer" else ():
+                reason = f"`{name}` must advance in each iteration, as `{target}` does."
+                for factor in ("", *(f" * {size}" for size in _plain(source))):
+                    line = f"{source.of(node).replace(target, name, 1)}{factor}"
+                    yield Rewrite(source.with_line(node, line, after=True), reason)
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
@@ -938,7 +957,9 @@ def carries(source: Source) -> Iterator[Rewrite]:
 
 
 def order(source: Source) -> Iterator[Rewrite]:
-    """Neighboring statements swapped, one removed, and one moved before or after its loop."""
+    """Statements that update a variable and neighboring ones swapped, one removed, and one moved
+    before or after its loop.
+    """
     bodies = [source.kernel.body, *(loop.body for loop in source.loops())]
     plain = [
         [each for each in body if not isinstance(each, ast.For | ast.While)] for body in bodies
@@ -959,10 +980,15 @@ def order(source: Source) -> Iterator[Rewrite]:
             text = (content[:start] + line + content[start:end] + content[rest:]).decode()
             yield Rewrite(text, f"`{_shortened(first)}` must come before the loop, not in it.")
     for body in plain:
-        for mine, other in itertools.pairwise(body):
-            text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
-            first, second = (_shortened(source.of(each)) for each in (mine, other))
-            yield Rewrite(text, f"`{first}` must come after `{second}`.")
+        numbers = range(len(body))
+        updates = [(first, last) for first, last in itertools.combinations(numbers, 2)
+                   if _written(body[first]) & _written(body[last])]  # fmt: skip
+        for first, last in dict.fromkeys((*updates, *itertools.pairwise(numbers))):
+            moved = body[first : last + 1]
+            texts = [source.of(each) for each in (*moved[1:], moved[0])]
+            text = source.replaced(*zip(moved, texts, strict=True))
+            mine, other = _shortened(texts[-1]), _shortened(source.of(moved[-1]))
+            yield Rewrite(text, f"`{mine}` must come after `{other}`.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
         yield Rewrite(source.without(statement), f"`{what}` should be removed.")
@@ -1201,9 +1227,7 @@ def moved_factors(source: Source) -> Iterator[_Change]:
                 yield [(node, rest), (call, f"{source.of(call)} * {factor}")], reason
     kinds = _Kinds(source)
     for loop, (node, factor, rest) in itertools.product(source.loops(), _products(source)):
-        written = {name.id for name in ast.walk(loop)
-                   if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}  # fmt: skip
-        is_same = written.isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
+        is_same = _written(loop).isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
         for call in source.calls("store") if is_same else ():
             if kinds.of(_pattern(factor)) == "value" and not source.is_inside(call, loop):
                 value = in_brackets(source.of(call.args[1]))
