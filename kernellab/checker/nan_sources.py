@@ -772,15 +772,12 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     op = origin.computed.operation
     kind = dtype(op.results[0].type)
     if origin.kind == "float-overflow":
-        other = "convert to bf16, which has the range of fp32"
         if kind.itemsize == 1:
-            other = "divide by the largest absolute value first, to quantize"
-        elif kind.name != "float16":
-            other = "keep them in fp32"
-        return (
-            "Find out whether the values should be so large. If so, scale or clamp them before the "
-            f"conversion, or {other}."
-        )
+            wider = "to quantize, divide by the largest absolute value first"
+            return f"Scale or clamp the values before the conversion; {wider}."
+        other = "convert to bf16, which has the range of fp32"
+        other = other if kind.name == "float16" else "keep them in fp32"
+        return f"Find out whether the values should be so large. If so, scale them, or {other}."
     values = [_at(operand, lane) for operand in origin.operands if operand.ndim]
     if isinstance(op, EXPONENTIALS):
         return advice_for(op)
