@@ -396,8 +396,8 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
         if sign == "<":
             made += [f"{name} < {size}" for name in spread.values() for size in numbers]
     pointer, *terms = source.of(call.args[0]).split(" + ")
-    for first in range(len(terms)) if pointer in source.tensors else ():
-        offset = " + ".join(terms[first:])
+    for skipped in range(len(terms)) if pointer in source.tensors else ():
+        offset = " + ".join(terms[skipped:])
         if offset not in own:
             made += [f"{offset} < {size}" for size in numbers]
             made += [f"({offset} >= 0) & ({offset} < {size})" for size in numbers]
@@ -981,10 +981,10 @@ def order(source: Source) -> Iterator[Rewrite]:
             yield Rewrite(text, f"`{_shortened(first)}` must come before the loop, not in it.")
     for body in plain:
         numbers = range(len(body))
-        updates = [(first, last) for first, last in itertools.combinations(numbers, 2)
-                   if _written(body[first]) & _written(body[last])]  # fmt: skip
-        for first, last in dict.fromkeys((*updates, *itertools.pairwise(numbers))):
-            moved = body[first : last + 1]
+        updates = [(i, j) for i, j in itertools.combinations(numbers, 2)
+                   if _written(body[i]) & _written(body[j])]  # fmt: skip
+        for i, j in dict.fromkeys((*updates, *itertools.pairwise(numbers))):
+            moved = body[i : j + 1]
             texts = [source.of(each) for each in (*moved[1:], moved[0])]
             text = source.replaced(*zip(moved, texts, strict=True))
             mine, other = _shortened(texts[-1]), _shortened(source.of(moved[-1]))
