@@ -772,10 +772,12 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     op = origin.computed.operation
     kind = dtype(op.results[0].type)
     if origin.kind == "float-overflow":
-        wider = "bf16 has the range of fp32" if kind.name == "float16" else "or keep them in fp32"
         if kind.itemsize == 1:
             wider = "to quantize, divide by the largest absolute value first"
-        return f"Scale or clamp the values before the conversion; {wider}."
+            return f"Scale or clamp the values before the conversion; {wider}."
+        other = "convert to bf16, which has the range of fp32"
+        other = other if kind.name == "float16" else "keep them in fp32"
+        return f"Find out whether the values should be so large. If so, scale them, or {other}."
     values = [_at(operand, lane) for operand in origin.operands if operand.ndim]
     if isinstance(op, EXPONENTIALS):
         return advice_for(op)

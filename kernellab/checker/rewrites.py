@@ -395,11 +395,12 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
             made.append(f"({mine} {sign} {first}) & ({other} {sign} {second})")
         if sign == "<":
             made += [f"{name} < {size}" for name in spread.values() for size in numbers]
-    whole = source.of(call.args[0])
-    pointer, _, offset = whole.partition(" + ")
-    if pointer in source.tensors and offset and offset not in own:
-        made += [f"{offset} < {size}" for size in numbers]
-        made += [f"({offset} >= 0) & ({offset} < {size})" for size in numbers]
+    pointer, *terms = source.of(call.args[0]).split(" + ")
+    for skipped in range(len(terms)) if pointer in source.tensors else ():
+        offset = " + ".join(terms[skipped:])
+        if offset not in own:
+            made += [f"{offset} < {size}" for size in numbers]
+            made += [f"({offset} >= 0) & ({offset} < {size})" for size in numbers]
     return list(dict.fromkeys((*source.conditions, *made)))[:24]
 
 
@@ -540,15 +541,28 @@ def excluded(source: Source) -> Iterator[_Change]:
     """`tl.where` around what is reduced, or around a variable, for masked elements."""
     own, kinds = source.conditions[:4], _Kinds(source)
     masks = dict.fromkeys((*own, *(mask.replace("[:, None]", "[None, :]") for mask in own)))
-    reductions = source.calls("exp")
-    reductions += source.calls("sum", "max", "min", "cumsum", "argmax", "argmin", "dot")
-    values = [(call.args[0], f"tl.{called(call)}") for call in reductions if call.args]
-    values += [(node.value, source.of(node.targets[0])) for node in source.nodes
-               if isinstance(node, ast.Assign)]  # fmt: skip
-    for (node, where), mask, other in itertools.product(values, masks, _NEUTRAL[:3]):
-        reason = f"Elements where `{mask}` is False take part in `{where}`: they must be `{other}`."
-        if kinds.of(node) == "value" and (where != "tl.exp" or other == _NEUTRAL[1]):
+    calls = [call for call in source.calls(*_NEUTRAL_OF) if call.args]
+    reduced = [(call.args[0], f"tl.{called(call)}", _NEUTRAL_OF[called(call)]) for call in calls]
+    # A variable that several calls use, as a softmax uses scores, is excluded from all of them.
+    used: dict[str, list[str]] = {}
+    for node, _, neutral in reduced:
+        for name in names_in(node):
+            used.setdefault(name, []).append(neutral)
+    values = [(node.value, source.of(node.targets[0])) for node in source.nodes
+              if isinstance(node, ast.Assign)]  # fmt: skip
+    shared = [(node, name, used[name][0]) for node, name in values if len(used.get(name, ())) > 1]
+    others = [(node, name, other) for node, name in values for other in _NEUTRAL[:3]]
+    for (node, where, other), mask in itertools.product([*shared, *reduced, *others], masks):
+        if kinds.of(node) == "value":
+            reason = (
+                f"Elements where `{mask}` is False take part in `{where}`: they must be `{other}`."
+            )
             yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
+
+
+_NEUTRAL_OF = dict.fromkeys(("exp", "exp2", "max", "argmax"), _NEUTRAL[1])
+_NEUTRAL_OF |= dict.fromkeys(("sum", "cumsum", "dot"), _NEUTRAL[0])
+_NEUTRAL_OF |= dict.fromkeys(("min", "argmin"), _NEUTRAL[2])
 
 
 # Axes, and which names are where
@@ -861,14 +875,32 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
 def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     """Yield values that the loop reads and replaces at its end by a value that it computes."""
     last = loop.body[-1]
-    stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
-    written = {each.id for each in stored if isinstance(each.ctx, ast.Store)}
-    read = {each.id for each in stored if isinstance(each.ctx, ast.Load)}
-    values = _CHOICES["value"](source)
+    values, written = _CHOICES["value"](source), _written(loop)
     for name, other in itertools.product(values, values):
-        if name in read - written and other in written:
+        if name in names_in(loop) - written and other in written:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
             yield [(last, new)], f"`{name}` must be set to `{other}` in the loop."
+
+
+def _written(loop: ast.AST) -> set[str]:
+    """Return the variables that a loop writes."""
+    names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
+
+
+def unmoved(source: Source) -> Iterator[Rewrite]:
+    """A pointer that a loop reads from and does not advance, as it advances another one."""
+    kinds = _Kinds(source)
+    for loop in source.loops():
+        read = names_in(loop) - _written(loop)
+        still = [name for name in source.assigned if kinds[name] == "pointer" and name in read]
+        for node in loop.body:
+            target = source.of(node.target) if isinstance(node, ast.AugAssign) else ""
+            for name in still if kinds.get(target) == "pointer" else ():
+                reason = f"`{name}` must advance in each iteration, as `{target}` does."
+                for factor in ("", *(f" * {size}" for size in _plain(source))):
+                    line = f"{source.of(node).replace(target, name, 1)}{factor}"
+                    yield Rewrite(source.with_line(node, line, after=True), reason)
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
@@ -925,7 +957,9 @@ def carries(source: Source) -> Iterator[Rewrite]:
 
 
 def order(source: Source) -> Iterator[Rewrite]:
-    """Neighboring statements swapped, one removed, and one moved before or after its loop."""
+    """Statements that update a variable and neighboring ones swapped, one removed, and one moved
+    before or after its loop.
+    """
     bodies = [source.kernel.body, *(loop.body for loop in source.loops())]
     plain = [
         [each for each in body if not isinstance(each, ast.For | ast.While)] for body in bodies
@@ -946,10 +980,15 @@ def order(source: Source) -> Iterator[Rewrite]:
             text = (content[:start] + line + content[start:end] + content[rest:]).decode()
             yield Rewrite(text, f"`{_shortened(first)}` must come before the loop, not in it.")
     for body in plain:
-        for mine, other in itertools.pairwise(body):
-            text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
-            first, second = (_shortened(source.of(each)) for each in (mine, other))
-            yield Rewrite(text, f"`{first}` must come after `{second}`.")
+        numbers = range(len(body))
+        updates = [(i, j) for i, j in itertools.combinations(numbers, 2)
+                   if _written(body[i]) & _written(body[j])]  # fmt: skip
+        for i, j in dict.fromkeys((*updates, *itertools.pairwise(numbers))):
+            moved = body[i : j + 1]
+            texts = [source.of(each) for each in (*moved[1:], moved[0])]
+            text = source.replaced(*zip(moved, texts, strict=True))
+            mine, other = _shortened(texts[-1]), _shortened(source.of(moved[-1]))
+            yield Rewrite(text, f"`{mine}` must come after `{other}`.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
         yield Rewrite(source.without(statement), f"`{what}` should be removed.")
@@ -1188,9 +1227,7 @@ def moved_factors(source: Source) -> Iterator[_Change]:
                 yield [(node, rest), (call, f"{source.of(call)} * {factor}")], reason
     kinds = _Kinds(source)
     for loop, (node, factor, rest) in itertools.product(source.loops(), _products(source)):
-        written = {name.id for name in ast.walk(loop)
-                   if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}  # fmt: skip
-        is_same = written.isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
+        is_same = _written(loop).isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
         for call in source.calls("store") if is_same else ():
             if kinds.of(_pattern(factor)) == "value" and not source.is_inside(call, loop):
                 value = in_brackets(source.of(call.args[1]))

@@ -145,11 +145,13 @@ def _traffic(
         kernel, case.grid, **case.arguments, **case.constants, target=compiled.target
     )
     yield from _narrow_accesses(budget, kernel, counted_accesses)
-    moved = sum(access.moved_bytes for access in counted_accesses.accesses)
+    # A descriptor that the kernel makes has one size, however large the tensors are.
+    moving = [each for each in counted_accesses.accesses if each.action != "tensor map"]
+    moved = sum(access.moved_bytes for access in moving)
     needed = sum(value.numel() * value.element_size() for value in case.tensors.values())
     if moved <= budget.traffic * needed:
         return
-    worst = max(counted_accesses.accesses, key=_excess)
+    worst = max(moving, key=_excess)
     yield Diagnostic(
         "error",
         "traffic",
@@ -213,7 +215,10 @@ def _how_to_move_less(access: GlobalAccess) -> str:
             "Neighboring elements of the tile are far apart in memory: let the last dimension of "
             "the tile run along the dimension whose stride is 1."
         )
-    return "It moves elements several times: keep the values that the program has loaded."
+    return (
+        "It moves elements several times: keep the values that the program has loaded, and use "
+        "tiles with at least as many elements as a program has threads."
+    )
 
 
 def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:

@@ -64,15 +64,13 @@ def add(x_ptr, y_ptr, z_ptr, n, BLOCK: gl.constexpr):
     x = gl.load(x_ptr + offsets, mask=mask)
     gl.store(z_ptr + offsets, x + gl.load(y_ptr + offsets, mask=mask), mask=mask)
 """
-_BLOCK_POINTERS = """
+_DESCRIPTORS = """
 @triton.jit
 def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
     start = tl.program_id(0) * BLOCK
-    x = tl.make_block_ptr(x_ptr, (n,), (1,), (start,), (BLOCK,), (0,))
-    y = tl.make_block_ptr(y_ptr, (n,), (1,), (start,), (BLOCK,), (0,))
-    z = tl.make_block_ptr(z_ptr, (n,), (1,), (start,), (BLOCK,), (0,))
-    total = tl.load(x, boundary_check=(0,)) + tl.load(y, boundary_check=(0,))
-    tl.store(z, total, boundary_check=(0,))
+    x = tl.make_tensor_descriptor(x_ptr, [n], [1], [BLOCK]).load([start])
+    y = tl.make_tensor_descriptor(y_ptr, [n], [1], [BLOCK]).load([start])
+    tl.make_tensor_descriptor(z_ptr, [n], [1], [BLOCK]).store([start], x + y)
 """
 _HALVES = """
 @triton.jit
@@ -183,7 +181,7 @@ _INFINITY = _LOAD.format('-float("inf")')
 
 HONEST = [
     Honest("helpers that return tuples", "add", cell(_HELPERS), True),
-    Honest("block pointers", "add", cell(_BLOCK_POINTERS)),
+    Honest("descriptors", "add", cell(_DESCRIPTORS)),
     Honest("two halves, unrolled", "scale_rows", cell(_HALVES)),
     Honest("a loop over blocks", "add", cell(_STRIDED)),
     Honest("Gluon", "add", _GLUON),
