@@ -26,5 +26,5 @@ def test_an_explorer_and_a_stepper_of_each_kernel_are_alive(
         stepper = page.locator(".kl-steps").first
         number = stepper.get_by_label("Number of the step")
         before = number.input_value()
-        stepper.get_by_role("button", name="step ▶").click()
+        stepper.get_by_title("One on (→)").click()
         expect(number).not_to_have_value(before)

@@ -63,7 +63,7 @@ def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server
         points.nth(5).click(modifiers=["Shift"])
         head = explorer.locator(".kl-head")
         expect(head).to_contain_text("config 0 and config 5", timeout=30_000)
-        expect(head).to_contain_text("config 5: warps 8")
+        expect(head).to_contain_text("warps 2 to 8")
         page.keyboard.press("Escape")
 
         # What was opened stays when the kernel goes; the others say so.

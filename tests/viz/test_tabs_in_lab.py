@@ -68,7 +68,10 @@ def test_a_stage_of_a_card_opens_the_explorer_there_and_nothing_is_compiled(page
 
 
 def test_the_line_that_is_looked_at_goes_along(page: Page) -> None:
-    go(page, CARD, "card", "Card").get_by_role("button", name="source").click()
+    card = go(page, CARD, "card", "Card")
+    stages = card.locator("details", has=page.get_by_text("Stages", exact=True))
+    stages.evaluate("one => { one.open = true; }")
+    stages.get_by_role("button", name="source").click()
     line = view(page, CARD, "ir").locator(".cm-line", has_text="y = tl.load")
     line.first.click(position={"x": 60, "y": 6})
     steps = go(page, CARD, "steps", "Steps")
