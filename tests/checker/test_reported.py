@@ -518,6 +518,27 @@ def rows_of_a_view(x_ptr, y_ptr, n, B: tl.constexpr):
     tl.store(y_ptr + row, tl.max(tl.load(x_ptr + row * n + c, mask=c < n)))
 
 
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, M, K, N: tl.constexpr, B: tl.constexpr):
+    m, k, n = tl.arange(0, B), tl.arange(0, B), tl.arange(0, N)
+    a, b = a_ptr + m[:, None] * K + k[None, :], b_ptr + k[:, None] * N + n[None, :]
+    c = tl.zeros((B, N), tl.float32)
+    for _s in range(tl.cdiv(K, B)):
+        x = tl.load(a, mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b, mask=k[:, None] < K, other=0.0)
+        c = tl.dot(x, y, c, input_precision="ieee")
+        a += B
+        b += B * N
+    tl.store(c_ptr + m[:, None] * N + n[None, :], c, mask=m[:, None] < M)
+
+
+def test_a_mask_that_stays_while_pointers_move_moves_too() -> None:
+    found = check(product, normal(15, 24), normal(24, 32), zeros(15, 32), 15, 24, N=32, B=16)
+    assert ["(k[None, :] + _s * B < K)" in new(each) for each in found] == [True, False]
+    assert "(k[:, None] + _s * B < K)" in new(found[1])
+    assert "along axis 0" in found[1].advice
+
+
 def test_an_access_outside_gets_the_mask_of_another_or_other() -> None:
     found = only(pages, indices(2, 0, 1), normal(12), zeros(12), 12, B=16)
     assert "tl.load(t_ptr + i // 4, mask=i < n" in new(found)
