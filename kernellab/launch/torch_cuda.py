@@ -653,8 +653,12 @@ def _replacements() -> Iterator[Replacement]:
     recorded = torch.Tensor.record_stream  # which takes no stream of ours
     yield torch.Tensor, "record_stream", _asking(recorded, lambda *_: None)
     yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
+    saved = torch.autograd.graph.saved_tensors_hooks
+    yield saved, "__init__", _with_hooks_seeing_gpu(saved.__init__)
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
+    opcheck = emulation.CrossRefFakeMode
+    yield opcheck, "__torch_dispatch__", seeing_gpu(opcheck.__torch_dispatch__)
     yield mode, "avoid_device_init", property(_asking(mode.avoid_device_init.fget, _untouched))
     fakes = emulation.FAKE_TENSORS
     yield fakes, "init_gpu_context", _asking(fakes.init_gpu_context, _untouched)
@@ -664,6 +668,16 @@ def _replacements() -> Iterator[Replacement]:
     by_torch = context.__torch_function__
     yield context, "__torch_function__", on_default_device(by_torch)
     yield threading.Thread, "start", start_inside(threading.Thread.start)
+
+
+def _with_hooks_seeing_gpu(make: Callable[..., None]) -> Callable[..., None]:
+    """Hooks of saved tensors, as of checkpoints, which run while torch's functions do."""
+
+    @functools.wraps(make)
+    def made(hooks: Any, pack_hook: Any, unpack_hook: Any) -> None:
+        make(hooks, seeing_gpu(pack_hook), seeing_gpu(unpack_hook))
+
+    return made
 
 
 def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
