@@ -266,26 +266,6 @@ def test_a_nan_that_decides_an_integer_is_found(kernel) -> None:
     assert not check(kernel, torch.ones(4), indices(0, 0, 0, 0), B=4)
 
 
-# A launch that does not fit (triton#6446, vllm#17744, aiter#3257)
-
-
-@triton.jit
-def squares_of_tile(a_ptr, c_ptr, K, B: tl.constexpr):
-    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
-    acc = tl.zeros((B, B), tl.float32)
-    for k in range(0, K, B):
-        a = tl.load(a_ptr + i * K + k + j)
-        acc = tl.dot(a, a, acc)
-    tl.store(c_ptr + i * B + j, acc)
-
-
-@pytest.mark.parametrize("ask", [kernellab.check, kernellab.run, kernellab.trace])
-def test_what_does_not_fit_is_refused_by_each_function(ask) -> None:
-    a, c = normal(128, 512).half(), zeros(128, 128)
-    with pytest.raises(CompileError, match="shared memory"):
-        ask(squares_of_tile, (1,), a, c, 512, B=128, num_stages=9)
-
-
 # An offset that wraps (fla#1080, sglang#20389, megablocks#185)
 
 
