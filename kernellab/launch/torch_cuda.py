@@ -653,8 +653,15 @@ def _replacements() -> Iterator[Replacement]:
     recorded = torch.Tensor.record_stream  # which takes no stream of ours
     yield torch.Tensor, "record_stream", _asking(recorded, lambda *_: None)
     yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
-    saved = torch.autograd.graph.saved_tensors_hooks
-    yield saved, "__init__", _with_hooks_seeing_gpu(saved.__init__)
+    saved: Any = torch.autograd.graph.saved_tensors_hooks
+    init = saved.__init__  # of hooks that run within torch's functions, as those of checkpoints
+    yield (
+        saved,
+        "__init__",
+        lambda hooks, pack_hook, unpack_hook: init(
+            hooks, seeing_gpu(pack_hook), seeing_gpu(unpack_hook)
+        ),
+    )
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
     opcheck = emulation.CrossRefFakeMode
@@ -668,16 +675,6 @@ def _replacements() -> Iterator[Replacement]:
     by_torch = context.__torch_function__
     yield context, "__torch_function__", on_default_device(by_torch)
     yield threading.Thread, "start", start_inside(threading.Thread.start)
-
-
-def _with_hooks_seeing_gpu(make: Callable[..., None]) -> Callable[..., None]:
-    """Hooks of saved tensors, as of checkpoints, which run while torch's functions do."""
-
-    @functools.wraps(make)
-    def made(hooks: Any, pack_hook: Any, unpack_hook: Any) -> None:
-        make(hooks, seeing_gpu(pack_hook), seeing_gpu(unpack_hook))
-
-    return made
 
 
 def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
