@@ -1014,10 +1014,13 @@ def _takes(call: ast.Call, finding: Finding) -> bool:
     """Return whether a call is the assertion, or the access of the argument, that is reported."""
     if called(call) == "device_assert":
         return finding.kind == "failed-assertion"
-    if called(call) not in ("load", "store") or not call.args:
-        return False
-    names = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
-    return finding.argument in names or len(names) == 1
+    return called(call) in ("load", "store") and _may_access(call, finding.argument)
+
+
+def _may_access(call: ast.Call, argument: str) -> bool:
+    pointer = call.args[0] if call.args else call
+    names = {node.id for node in ast.walk(pointer) if isinstance(node, ast.Name)}
+    return argument in names or len(names) == 1  # a_ptrs, which a loop advances
 
 
 def _with_keyword(source: Source, call: ast.Call, proposal: Proposal) -> str:
@@ -1033,9 +1036,7 @@ def _remainder(source: Source, node: ast.BinOp, proposal: Proposal) -> Iterator[
 
 
 def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> Iterator[str]:
-    if not call.args or not any(
-        isinstance(node, ast.Name) and node.id == argument for node in ast.walk(call.args[0])
-    ):
+    if not _may_access(call, argument):
         return
     given = mask_argument(call)
     if given is None:

@@ -130,17 +130,17 @@ class KnownKernel:
         """Return the options as Python's values; raise OptionError for what the backend refuses."""
         options = {name: plain_scalar(value) for name, value in options.items()}
         text = repr(options)
-        if text in self._accepted_options:
-            return options
-        known = triton_api.option_names(self.target)
-        for name in options:
-            if name not in known:
-                self._refuse_option(name, known)
-        triton_api.check_options(options, self.target)
-        if len(self._accepted_options) >= _LARGEST_MEMORY:
-            self._accepted_options.clear()
-        self._accepted_options.add(text)
-        return options
+        if text not in self._accepted_options:
+            known = triton_api.option_names(self.target)
+            for name in options:
+                if name not in known:
+                    self._refuse_option(name, known)
+            triton_api.check_options(options, self.target)
+            if len(self._accepted_options) >= _LARGEST_MEMORY:
+                self._accepted_options.clear()
+            self._accepted_options.add(text)
+        # None is the backend's default, as for Triton.
+        return {name: value for name, value in options.items() if value is not None}
 
     def _refuse_option(self, name: str, known: Sequence[str]) -> None:
         usual = [option for option in _USUAL_OPTIONS if option in known]

@@ -639,8 +639,11 @@ def _replacements() -> Iterator[Replacement]:
     # `record_stream` takes no stream of ours.
     yield _watched(torch.Tensor, "record_stream", lambda *_: None)
     yield torch.Tensor, "__new__", around(torch.Tensor.__new__, made_unseen)
+    yield torch.autograd.graph.saved_tensors_hooks, "__init__", _hooks_seeing_gpu()
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", around(converter.from_real_tensor, seeing_gpu)
+    opcheck = emulation.CrossRefFakeMode
+    yield opcheck, "__torch_dispatch__", around(opcheck.__torch_dispatch__, seeing_gpu)
     yield mode, "avoid_device_init", property(_asking(mode.avoid_device_init.fget, _untouched))
     fakes = emulation.FAKE_TENSORS
     yield fakes, "init_gpu_context", _asking(fakes.init_gpu_context, _untouched)
@@ -649,6 +652,16 @@ def _replacements() -> Iterator[Replacement]:
     context = emulation.DeviceContext
     yield context, "__torch_function__", around(context.__torch_function__, on_default_device)
     yield threading.Thread, "start", around(threading.Thread.start, start_inside)
+
+
+def _hooks_seeing_gpu() -> Callable[..., None]:
+    """Hooks that run within torch's functions, as those of checkpoints do."""
+    init: Any = torch.autograd.graph.saved_tensors_hooks.__init__
+
+    def make(hooks: Any, pack_hook: Any, unpack_hook: Any) -> None:
+        init(hooks, around(pack_hook, seeing_gpu), around(unpack_hook, seeing_gpu))
+
+    return make
 
 
 def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:

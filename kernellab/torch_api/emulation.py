@@ -171,6 +171,9 @@ TRACING: ModuleType = torch.fx.experimental.proxy_tensor
 FakeTensorMode: Any = _fakes.FakeTensorMode
 """What tensors without values are made in while torch traces."""
 
+CrossRefFakeMode: Any = torch._subclasses.CrossRefFakeMode
+"""Compares the metadata of real tensors with those of fake ones, in `opcheck`."""
+
 FAKE_TENSORS: ModuleType = torch._subclasses.fake_tensor
 """Their module; before the first one of a GPU, `init_gpu_context` makes a real tensor there."""
 

@@ -249,11 +249,14 @@ def stored_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
         (torch.full((64,), 1 << 26), torch.int32, {"truncated-store", "wrong-result"}),
         (torch.full((64,), 1 << 20), torch.int32, set()),
         (torch.full((64,), 0.3001, dtype=torch.float16), torch.float32, set()),
+        (torch.full((64,), 4, dtype=torch.int8), torch.bool, {"truncated-store", "wrong-result"}),
+        (torch.ones(64, dtype=torch.int8), torch.bool, set()),
     ],
-    ids=["an integer that does not fit", "one that fits", "fp16 for an fp32 result"],
+    ids=["does not fit", "fits", "fp16 for an fp32 result", "256 as a bool", "64 as a bool"],
 )
 def test_what_is_expected_keeps_its_type(x, out, kinds) -> None:
-    expected = {"out_ptr": x.sum()[None]}
+    total = x.sum()[None]
+    expected = {"out_ptr": total.bool() if out is torch.bool else total}
     found = kernellab.check(
         stored_sum, (1,), x, torch.zeros(1, dtype=out), BLOCK=64, expect=expected
     )

@@ -266,26 +266,6 @@ def test_a_nan_that_decides_an_integer_is_found(kernel) -> None:
     assert not check(kernel, torch.ones(4), indices(0, 0, 0, 0), B=4)
 
 
-# A launch that does not fit (triton#6446, vllm#17744, aiter#3257)
-
-
-@triton.jit
-def squares_of_tile(a_ptr, c_ptr, K, B: tl.constexpr):
-    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
-    acc = tl.zeros((B, B), tl.float32)
-    for k in range(0, K, B):
-        a = tl.load(a_ptr + i * K + k + j)
-        acc = tl.dot(a, a, acc)
-    tl.store(c_ptr + i * B + j, acc)
-
-
-@pytest.mark.parametrize("ask", [kernellab.check, kernellab.run, kernellab.trace])
-def test_what_does_not_fit_is_refused_by_each_function(ask) -> None:
-    a, c = normal(128, 512).half(), zeros(128, 128)
-    with pytest.raises(CompileError, match="shared memory"):
-        ask(squares_of_tile, (1,), a, c, 512, B=128, num_stages=9)
-
-
 # An offset that wraps (fla#1080, sglang#20389, megablocks#185)
 
 
@@ -516,6 +496,27 @@ def picked(t_ptr, x_ptr, y_ptr, n):
 def rows_of_a_view(x_ptr, y_ptr, n, B: tl.constexpr):
     row, c = tl.program_id(0), tl.arange(0, B)
     tl.store(y_ptr + row, tl.max(tl.load(x_ptr + row * n + c, mask=c < n)))
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, M, K, N: tl.constexpr, B: tl.constexpr):
+    m, k, n = tl.arange(0, B), tl.arange(0, B), tl.arange(0, N)
+    a, b = a_ptr + m[:, None] * K + k[None, :], b_ptr + k[:, None] * N + n[None, :]
+    c = tl.zeros((B, N), tl.float32)
+    for _s in range(tl.cdiv(K, B)):
+        x = tl.load(a, mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b, mask=k[:, None] < K, other=0.0)
+        c = tl.dot(x, y, c, input_precision="ieee")
+        a += B
+        b += B * N
+    tl.store(c_ptr + m[:, None] * N + n[None, :], c, mask=m[:, None] < M)
+
+
+def test_a_mask_that_stays_while_pointers_move_moves_too() -> None:
+    found = check(product, normal(15, 24), normal(24, 32), zeros(15, 32), 15, 24, N=32, B=16)
+    assert ["(k[None, :] + _s * B < K)" in new(each) for each in found] == [True, False]
+    assert "(k[:, None] + _s * B < K)" in new(found[1])
+    assert "along axis 0" in found[1].advice
 
 
 def test_an_access_outside_gets_the_mask_of_another_or_other() -> None:

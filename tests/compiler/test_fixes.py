@@ -205,6 +205,8 @@ MISTAKES = {
         "for k in range(4):\n    if k < n:\n        tl.store(y_ptr + k, 1.0)"),
     "chained comparison": ("tl.store(y_ptr + i, x, mask=0 <= i < n)",
         "tl.store(y_ptr + i, x, mask=(0 <= i) & (i < n))"),
+    "comparisons that & chains": ("tl.store(y_ptr + i, x, mask=i < n & 3 < i)",
+        "tl.store(y_ptr + i, x, mask=(i < n) & (3 < i))"),
     "loop over a list": ("for k in [1, 2, 3]:\n    tl.store(y_ptr + k, 1.0)",
         "for k in range(1, 4):\n    tl.store(y_ptr + k, 1.0)"),
     "arguments in another order": ("def kernel(n, x_ptr, y_ptr):\n    i = tl.arange(0, 64)\n"
@@ -287,6 +289,7 @@ as the advice says, or "" where that lies outside the kernel."""
 
 VALID_HERE = {
     "chained comparison": CHAINS_COMPARISONS,
+    "comparisons that & chains": CHAINS_COMPARISONS,
     "dot that adds to another type": ADDS_DOTS_TO_FLOAT16,
 }
 REFUSED = [name for name in MISTAKES if not VALID_HERE.get(name)]

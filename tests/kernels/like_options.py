@@ -5,11 +5,6 @@ import triton.language as tl
 
 
 @triton.jit
-def like_run(x_ptr, config):
-    tl.store(x_ptr, config)
-
-
-@triton.jit
 def like_check(outputs, target, most_turns):
     tl.store(outputs, target + most_turns)
 
@@ -32,9 +27,3 @@ def like_accesses(x_ptr, target):
 @triton.jit
 def like_bisect(target, rtol, atol, skip, pipeline):
     tl.store(target, rtol + atol + skip + pipeline)
-
-
-@triton.autotune([triton.Config({"BLOCK": 16})], key=[])
-@triton.jit
-def like_tune(bytes, space, key, check, target, seconds, workers, BLOCK: tl.constexpr):
-    tl.store(bytes + tl.arange(0, BLOCK), space + key + check + target + seconds + workers)

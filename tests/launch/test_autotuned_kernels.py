@@ -43,18 +43,6 @@ print(changed())
     assert printed(script) == "[]"
 
 
-def test_interpreted_leaves_the_autotuner_as_it_was() -> None:
-    script = """
-import kernellab
-with kernellab.interpreted():
-    with kernellab.interpreted():
-        pass
-    print(changed())
-print(changed())
-"""
-    assert printed(script) == "['do_bench', 'run', 'run', 'active']\n[]"
-
-
 @pytest.mark.parametrize(
     "asked",
     [

@@ -70,7 +70,7 @@ ARGUMENTS: dict[str, tuple[Callable[[Launch, Any, Any], Any], float]] = {
     "a parameter": (lambda launch, x, y: launch(forms.copy, (2,), torch.nn.Parameter(x), y, N, 16),
         1),
     "many options": (lambda launch, x,
-        y: launch(forms.copy, (2,), x, y, N, 16, num_warps=1, num_stages=1, maxnreg=64, debug=True),
+        y: launch(forms.copy, (2,), x, y, N, 16, num_warps=None, num_stages=1, maxnreg=64),
         1),
 }  # fmt: skip
 

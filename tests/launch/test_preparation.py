@@ -209,31 +209,6 @@ def test_a_sweep_binds_tensors_on_a_gpu() -> None:
     assert prepared.call.values["x_ptr"] is args[0]
 
 
-NAMED_LIKE = {
-    "run": (like_options.like_run, "x_ptr"), "check": (like_options.like_check, "outputs"),
-    "trace": (like_options.like_trace, "programs"), "debug": (like_options.like_debug, "program"),
-    "accesses": (like_options.like_accesses, "x_ptr"),
-    "bisect": (like_options.like_bisect, "target"), "tune": (like_options.like_tune, "bytes"),
-}  # fmt: skip
-"""Entry point -> a kernel with its names, and the parameter that is a tensor."""
-
-
-@pytest.mark.parametrize("entry_point", NAMED_LIKE)
-def test_a_parameter_goes_before_an_option_of_its_name(entry_point, monkeypatch) -> None:
-    kernel, tensor = NAMED_LIKE[entry_point]
-    plain = getattr(kernel, "fn", kernel) if entry_point == "tune" else kernel
-    seen: dict[str, Any] = {}
-    hook = lambda *_args, **keywords: seen.update(keywords)  # noqa: E731
-    monkeypatch.setattr(plain, "pre_run_hooks", [hook])
-    names = [name for name in plain.arg_names if name != "BLOCK"]
-    given: dict[str, Any] = {name: number for number, name in enumerate(names)}
-    given[tensor] = torch.zeros(16, dtype=torch.int32)
-    (kernellab.tune if entry_point == "tune" else ENTRY_POINTS[entry_point])(kernel, (1,), **given)
-    seen.pop(tensor)
-    given.pop(tensor)
-    assert {name: seen[name] for name in given} == given
-
-
 def test_a_name_given_by_position_is_an_option() -> None:
     x = torch.zeros(16, dtype=torch.int32)
     own: dict[str, Any] = {"outputs": "outputs", "target": "sm_80"}

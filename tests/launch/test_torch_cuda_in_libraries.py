@@ -102,6 +102,35 @@ def test_a_wrapped_kernel_is_launched(gpu) -> None:
     torch.testing.assert_close(out, torch.nn.functional.silu(gate) * up)
 
 
+def test_what_a_checkpoint_saves_is_on_the_gpu(gpu) -> None:
+    x = torch.ones(2, 4, device="cuda", requires_grad=True)
+    where = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout((x * 2).exp()).softmax(-1)
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        where.append(x.device)
+        return x.cpu()
+
+    torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False).sum().backward()
+    assert x.grad is not None
+    assert x.grad.is_cuda
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x.cuda()):
+        (x * x).sin().sum().backward()
+    assert set(where) == {CUDA}
+
+
+def test_an_operator_of_a_library_passes_opcheck(gpu) -> None:
+    @torch.library.custom_op("kernellab_tests::doubled", mutates_args={})
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+    checked = torch.library.opcheck(doubled, (torch.ones(4, device="cuda"),))
+    assert set(checked.values()) == {"SUCCESS"}
+
+
 def test_functions_that_an_operator_calls_see_the_gpu(gpu) -> None:
     x = torch.ones(4, device="cuda")
     cond: Any = importlib.import_module("torch._higher_order_ops.cond").cond_op

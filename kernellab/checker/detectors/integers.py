@@ -491,12 +491,15 @@ class TruncatedStore(Detector):
 
     def before(self, access: CheckedAccess) -> None:
         source, numbers = self._converted.get(access.operation, (None, None))
-        if source is None or numbers is None or access.buffer.tensor.dtype == torch.bool:
+        if source is None or numbers is None:
             return
         rank, buffer = access.rank, access.buffer
-        limits, is_float = torch.iinfo(buffer.tensor.dtype), numbers.dtype.kind == "f"
+        is_bool, is_float = buffer.tensor.dtype == torch.bool, numbers.dtype.kind == "f"
+        limits = torch.iinfo(torch.uint8 if is_bool else buffer.tensor.dtype)
         with numpy.errstate(invalid="ignore"):
-            if is_float:
+            if is_bool:  # A byte that is not 0 is True, so only a number that becomes 0 is wrong.
+                cut = numpy.isfinite(numbers) & (numbers != 0) & (numpy.trunc(numbers) % 256 == 0)
+            elif is_float:
                 cut = numpy.isfinite(numbers) & (numbers != numpy.trunc(numbers))
             else:
                 cut = (numbers < limits.min) | (numbers > limits.max)
@@ -537,6 +540,8 @@ _FLOATS = {2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 def _truncation_advice(source: SSAValue, tensor: str, name: str | None, integers: str) -> str:
     kind = dtype(source.type)
+    if integers == "bool":
+        return f"The store takes the low byte, and no comparison. Store {name or 'value'} != 0."
     if kind.kind == "i":
         return (
             f"Make {tensor} a tensor of wider integers, dtype=torch.{kind}, or clamp the numbers "

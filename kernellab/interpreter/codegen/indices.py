@@ -340,6 +340,7 @@ class Term:
         turns: of what a loop adds to a pointer in every turn, the loop's variable; else None.
         step: what adds it; else None.
         count: how many turns were done; 1 of all else.
+        number: what is multiplied, where the coordinate is the product, a constant; else 0.
     """
 
     coordinate: SSAValue
@@ -350,6 +351,7 @@ class Term:
     turns: BlockArgument | None = None
     step: Operation | None = None
     count: int = 1
+    number: int = 0
 
 
 class NoTerms(Exception):
@@ -407,7 +409,13 @@ class _Splitter:
         if now is None or first is None or not by:
             raise NoTerms
         for term in self.of_offset(step.owner.offset, lane, axes):
-            yield replace(term, turns=turn, step=step.owner, count=(now - first) // by)
+            moved = replace(term, turns=turn, step=step.owner, count=(now - first) // by)
+            whole = moved.coordinate.owner
+            product = isinstance(whole, mlir.ConstantOp) and term.factor == 1 and whole.integer
+            along = [stride for stride in self.strides if product and product % stride == 0]
+            if along:  # BLOCK * N, of two constants
+                moved = replace(moved, factor=max(along), number=product // max(along))
+            yield moved
 
     def of_offset(self, value: SSAValue, lane: Lane, axes: tuple[int, ...]) -> Iterator[Term]:
         op = value.owner

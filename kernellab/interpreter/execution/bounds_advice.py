@@ -262,7 +262,8 @@ def bounds_advice(
                     f"Its strides are {tensor.strides}, and nothing in the index is multiplied by "
                     f"{strides}. Pass .stride(), and multiply each coordinate by its own."
                 )
-            return _Words(terms, axis, place, tensor, values, lane, op).advice(mask)
+            held = () if mask is None else tuple(_comparisons(mask, lane, values))
+            return _Words(terms, axis, place, tensor, values, lane, op, held).advice(mask)
     return None
 
 
@@ -275,7 +276,7 @@ def _sums(terms: Sequence[indices.Term], values: LaneValues) -> dict[int, int] |
     """How far the terms of each factor go, in elements; None where one is not known."""
     sums: dict[int, int] = {}
     for term in terms:
-        coordinate = values.at(term.coordinate, term.lane)
+        coordinate = term.number or values.at(term.coordinate, term.lane)
         if coordinate is None:
             return None
         reach = coordinate * term.factor * term.count
@@ -317,6 +318,8 @@ class _Words:
     values: LaneValues
     lane: indices.Lane
     access: Operation
+    held: Sequence[_Comparison]
+    """Those of the mask."""
 
     @property
     def terms(self) -> list[indices.Term]:
@@ -327,7 +330,7 @@ class _Words:
         if text is None:
             return None
         leaves = f"{self._extent()}, but the index `{text}` is {self.place:,}."
-        advice = self._fix(mask)
+        advice = self._fix()
         return replace(advice, facts=f"{leaves} {advice.facts}", has_mask=mask is not None)
 
     def _extent(self) -> str:
@@ -339,8 +342,8 @@ class _Words:
         plural = "is" if len(self.axis.numbers) == 1 else "es"
         return f"{elements} along ax{plural} {axes} (shape {self.tensor.shape})"
 
-    def _fix(self, mask: SSAValue | None) -> BoundsAdvice:
-        if mask is not None and (bound := self._bound(mask)) is not None:
+    def _fix(self) -> BoundsAdvice:
+        if (bound := self._bound()) is not None:
             return self._of_bound(bound)
         if (program := self._program()) is not None and self.place >= self.axis.extent:
             return BoundsAdvice(
@@ -369,24 +372,44 @@ class _Words:
             text = self._term(term)
             if text is None or re.search(rf"\b{re.escape(self.tensor.name)}\b", text):
                 return None  # The text may be that of the whole pointer.
-            if spread and term.axes and len(term.axes) < len(self.lane):
-                marks = (":" if n in term.axes else "None" for n in range(len(self.lane)))
-                text = f"{text if text.isidentifier() else f'({text})'}[{', '.join(marks)}]"
+            if spread and term.axes and (marks := self._spread(term)):
+                text = f"{text if text.isidentifier() else f'({text})'}{marks}"
             texts.append(text)
         return " + ".join(texts).replace("+ -", "- ")
 
+    def _spread(self, term: indices.Term) -> str:
+        """Return "[:, None]" for a coordinate along one axis of a tile; "" for one along all."""
+        if len(term.axes) == len(self.lane):
+            return ""
+        marks = (":" if n in term.axes else "None" for n in range(len(self.lane)))
+        return f"[{', '.join(marks)}]"
+
+    def _variable_in_mask(self, term: indices.Term) -> str | None:
+        """Return the variable that the mask compares with a size: of two equal `tl.arange`, the
+        compiler keeps one, with the name of neither.
+        """
+        pattern = rf"(\w+){re.escape(self._spread(term))} <=? "
+        for held in self.held:
+            if indices.bare(held.left) is term.coordinate:
+                if match := re.match(pattern, held.text):
+                    return match[1]
+        return None
+
     def _term(self, term: indices.Term) -> str | None:
         if term.turns is None:
-            return self._value(term.coordinate)
+            return self._variable_in_mask(term) or self._value(term.coordinate)
         loop = term.turns.block.parent_op()
         assert loop is not None
         assert term.step is not None
+        number = term.number or self.values.at(term.coordinate, term.lane)
         text = self._value(term.coordinate, term.step)
+        if term.number:
+            text = self._constant(term.number, term.step)
         turn = indices.own_variable(term.turns)
         if text is None or turn is None:
             return None
         first, by = (self.values.at(loop.operands[n], ()) for n in (0, 2))
-        if first == 0 and by == self.values.at(term.coordinate, term.lane):
+        if first == 0 and by == number:
             return turn
         return (
             f"{turn} * {text}" if (first, by) == (0, 1) else f"({turn} - {first}) // {by} * {text}"
@@ -480,9 +503,10 @@ class _Words:
         names = ["n", "size", f"{self.tensor.name}_size"]
         return next((name for name in names if name not in taken), "extent")
 
-    def _bound(self, mask: SSAValue) -> _Comparison | None:
+    def _bound(self) -> _Comparison | None:
         own = {term.coordinate for term in self.terms}
-        for comparison in _comparisons(mask, self.lane, self.values):
+        starts = tuple(f"{self._term(term)}{self._spread(term)} " for term in self.terms)
+        for comparison in sorted(self.held, key=lambda held: not held.text.startswith(starts)):
             smaller, larger = comparison.left, comparison.right
             if comparison.predicate[1] == "g":
                 smaller, larger = larger, smaller

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import replace
 
@@ -99,16 +100,27 @@ def _assigned(refused: Refusal, body: list[ast.stmt]) -> tuple[str, str] | None:
 @rule(r"simultaneous multiple comparison is not supported")
 def _chained(refused: Refusal, _: re.Match[str]) -> Fix:
     comparisons = [n for n in refused.nodes() if isinstance(n, ast.Compare) and len(n.ops) > 1]
-    parts: list[str] = []
+    written, reason = "(a < b) & (b < c)", "a kernel compares two values at a time."
     if comparisons:
-        values = [comparisons[0].left, *comparisons[0].comparators]
-        texts = [refused.text(value) for value in values]
+        sides = [_sides(value) for value in (comparisons[0].left, *comparisons[0].comparators)]
         signs = [_SIGNS.get(type(op), "") for op in comparisons[0].ops]
-        if all(texts) and all(signs):
-            pairs = zip(texts, signs, texts[1:], strict=False)
-            parts = [f"({left} {sign} {right})" for left, sign, right in pairs]
-    written = " & ".join(parts) or "(a < b) & (b < c)"
-    return Fix("a kernel compares two values at a time.", f"Write {written}.")
+        joints = [" & " if sign is None else sign for _, sign, _ in sides[1:-1]]
+        texts = [(refused.text(left), refused.text(right)) for left, _, right in sides]
+        if all(signs) and all(map(all, texts)):
+            parts = [f"({a[1]} {s} {b[0]})" for a, s, b in zip(texts, signs, texts[1:])]
+            written = "".join(itertools.chain(*zip(parts, (*joints, ""))))
+        if precedes := next((sign.strip() for _, sign, _ in sides if sign), ""):
+            reason = f"{precedes} takes precedence over comparisons, so that this line chains them."
+    return Fix(reason, f"Write {written}.")
+
+
+def _sides(value: ast.expr) -> tuple[ast.expr, str | None, ast.expr]:
+    """Return what a chain compares with its left and its right neighbor: for `i < M & j < N`, M
+    and j, which & joins.
+    """
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitAnd | ast.BitOr):
+        return value.left, " & " if isinstance(value.op, ast.BitAnd) else " | ", value.right
+    return value, None, value
 
 
 _SIGNS: dict[type[ast.cmpop], str] = {
