@@ -138,7 +138,7 @@ def test_demo_command(tmp_path) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
     for case in all_cases():
         assert f"{case.name}, {case.size} ... pass" in finished.stdout
-        assert re.search(rf"^{case.name} +{case.size} +pass ", finished.stdout, re.MULTILINE)
+        assert re.search(rf"^ +{case.name} +{case.size} +pass ", finished.stdout, re.MULTILINE)
     kept = re.search(r"kept ([\d.]+)% of the elements", finished.stdout)
     assert kept is not None
     # Binomial, n = 2**20 and p = 1/2: the standard deviation of the rate is 0.049 %.

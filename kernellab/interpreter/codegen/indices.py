@@ -408,8 +408,9 @@ class _Splitter:
         now, first, by = (self.at(value, ()) for value in (turn, loop.lower, loop.step))
         if now is None or first is None or not by:
             raise NoTerms
+        count = (now - first) // by
         for term in self.of_offset(step.owner.offset, lane, axes):
-            moved = replace(term, turns=turn, step=step.owner, count=(now - first) // by)
+            moved = replace(term, turns=turn, step=step.owner, count=count)
             whole = moved.coordinate.owner
             product = isinstance(whole, mlir.ConstantOp) and term.factor == 1 and whole.integer
             along = [stride for stride in self.strides if product and product % stride == 0]
