@@ -414,7 +414,7 @@ class _Splitter:
             whole = moved.coordinate.owner
             product = isinstance(whole, mlir.ConstantOp) and term.factor == 1 and whole.integer
             along = [stride for stride in self.strides if product and product % stride == 0]
-            if along:  # BLOCK * N, of two constants
+            if product and along:  # BLOCK * N, of two constants
                 moved = replace(moved, factor=max(along), number=product // max(along))
             yield moved
 
