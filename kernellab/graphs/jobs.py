@@ -209,7 +209,7 @@ class _Step:
         given = [
             tensor
             for tensor in leaves((args, keywords))
-            if (isinstance(tensor, torch.Tensor) and tensor.requires_grad)
+            if isinstance(tensor, torch.Tensor) and tensor.requires_grad
         ]
         own = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
         self._leaves = [*given, *(parameter for parameter in own if parameter.requires_grad)]

@@ -382,21 +382,12 @@ def layouts_view(layouts: Layouts, name: str | None = None) -> View:
     LayoutError: no tile has that name, or no tile has a layout.
     """
     chosen = layouts.tiles if name is None else layouts[name]
-    tiles = tuple(
-        {
-            data.name: data
-            for data in map(
-                named_data,
-                [
-                    tile
-                    for tile in chosen
-                    if tile.layout is not None
-                    and tile.layout.element_count <= LARGEST
-                    and tile.layout.shape
-                ],
-            )
-        }.values()
-    )
+    drawn = [
+        named_data(tile)
+        for tile in chosen
+        if tile.layout is not None and tile.layout.element_count <= LARGEST and tile.layout.shape
+    ]
+    tiles = tuple({data.name: data for data in drawn}.values())
     if not tiles:
         raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
     title = f"{name or 'Tiles'} in {layouts.read_from}"

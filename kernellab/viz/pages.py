@@ -53,7 +53,7 @@ def resources_card(compilations: Sequence[Compilation]) -> Card:
         "target", "warps", "registers", "spills, bytes", "shared, bytes", "matrix instructions",
     )  # fmt: skip
     table = Table("", columns, rows, numbers=range(1, 5), is_wide=True)
-    return Card(compilations[0].kernel, "one program takes", [table])
+    return Card(compilations[0].kernel, "what one program needs", [table])
 
 
 def compilation_report(compilations: Sequence[Compilation]) -> str:

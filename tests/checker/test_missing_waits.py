@@ -173,10 +173,10 @@ COMPILED = [
     ("matmul_tma_specialized", "sm_100", (512, 256, 400), {"PROGRAMS": 1}, (3, 4, 5, 7, 8, 9)),
     ("matmul_tma", "sm_90", (512, 256, 400), {"PROGRAMS": 1}, (2, 3, 4, 5, 6)),
 ]
-"""Matmuls by TMA, persistent as in triton_kernels, and which of the compiler's waits they need:
-none for new barriers, in loops without iterations, or after the last use of a barrier.
+"""Matmuls by TMA, persistent as in triton_kernels, and which of the compiler's waits are reported
+as missing once they are removed. The 8 others are for new barriers, in loops without iterations, or
+after the last use of a barrier; nothing proves that the kernels do not need them.
 """
-
 
 COMPILED_WAIT = re.compile(r'^.*"ttng\.(?:\w+_wait|wait_barrier)".*$', re.MULTILINE)
 
@@ -185,7 +185,7 @@ COMPILED_WAIT = re.compile(r'^.*"ttng\.(?:\w+_wait|wait_barrier)".*$', re.MULTIL
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.skipif(not triton.__version__.startswith("3.7"), reason="which waits there are")
 @pytest.mark.parametrize(("name", "target", "sizes", "changed", "needed"), COMPILED)
-def test_each_wait_of_the_compiler_is_needed(
+def test_waits_of_the_compiler_are_needed(
     name, target, sizes, changed, needed, monkeypatch
 ) -> None:
     entry = next(each for each in ENTRIES if each.name == name)

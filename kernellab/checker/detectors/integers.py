@@ -541,7 +541,10 @@ _FLOATS = {2: torch.float16, 4: torch.float32, 8: torch.float64}
 def _truncation_advice(source: SSAValue, tensor: str, name: str | None, integers: str) -> str:
     kind = dtype(source.type)
     if integers == "bool":
-        return f"The store takes the low byte, and no comparison. Store {name or 'value'} != 0."
+        return (
+            "The store keeps the low byte and does not compare with 0. "
+            f"Store {name or 'value'} != 0."
+        )
     if kind.kind == "i":
         return (
             f"Make {tensor} a tensor of wider integers, dtype=torch.{kind}, or clamp the numbers "

@@ -149,7 +149,7 @@ def results_card(results: Sequence[Result]) -> Card:
     right = sum(result.passed for result in results)
     return Card(
         "Results",
-        f"{right} of {len(results)} kernels gave torch's",
+        f"{right} of {len(results)} kernels gave the results of torch",
         [Table("", columns, rows, numbers=range(3, 8), is_wide=True)],
         tone="pass" if right == len(results) else "fail",
     )

@@ -110,7 +110,7 @@ def _chained(refused: Refusal, _: re.Match[str]) -> Fix:
             parts = [f"({a[1]} {s} {b[0]})" for a, s, b in zip(texts, signs, texts[1:])]
             written = "".join(itertools.chain(*zip(parts, (*joints, ""))))
         if precedes := next((sign.strip() for _, sign, _ in sides if sign), ""):
-            reason = f"{precedes} takes precedence over comparisons, so that this line chains them."
+            reason = f"{precedes} takes precedence over comparisons, so this line chains them."
     return Fix(reason, f"Write {written}.")
 
 
