@@ -61,6 +61,7 @@ from kernellab.judging.replay import (
 )
 from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
+from kernellab.launch.argument_copies import copied
 from kernellab.launch.reference_results import Results, right_results, usage_of
 from kernellab.launch.results import Tolerances, Within, rounding_of
 from kernellab.records import BoundLaunch, Target
@@ -599,9 +600,8 @@ def problems_of(
         reachable: the tensors that the kernel may access, besides its arguments.
     """
     values = dict(launch.keywords)
-    for name in outputs:
-        if isinstance(values[name], torch.Tensor):
-            values[name] = uninitialized(values[name].clone())
+    filled = {name: values[name] for name in outputs if isinstance(values[name], torch.Tensor)}
+    values |= {name: uninitialized(tensor) for name, tensor in copied(filled).items()}
     launch = replace(launch, keywords=values)
     with only_reachable(reachable):
         findings: Findings = check(launch, outputs=outputs, most_turns=_MOST_TURNS)

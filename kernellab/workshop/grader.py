@@ -186,6 +186,7 @@ class _Answering:
         """Return the answer."""
         draw = Draw(self.seed)
         cases = list(self.exercise.cases(draw))
+        cases[-1] = cases[-1].displaced()
         priced = cases[0]
         if self.exercise.priced is not None:
             priced = self.exercise.priced(draw)

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.argument_copies import map_tensors, tensors_in
 
 
 class Draw:
@@ -83,6 +83,13 @@ class Case:
         """All arguments by name, constexprs too."""
         return {**self.arguments, **self.constants}
 
+    def displaced(self) -> Case:
+        """Return the launch with tensors that begin 16 bytes into their memory, as slices may:
+        Triton compiles the same kernel, and nothing else may depend on an address.
+        """
+        values = {name: map_tensors(value, _displaced) for name, value in self.arguments.items()}
+        return replace(self, arguments=values)
+
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The tensors by parameter, also those of descriptors."""
@@ -117,6 +124,13 @@ class Case:
 def _vectors(draw: Draw, n: int, block: int, *inputs: str, **numbers: Any) -> Case:
     tensors = {name: draw.normal(n) for name in inputs}
     return _in_blocks(n, block, {**tensors, "z_ptr": torch.zeros(n), **numbers}, "z_ptr")
+
+
+def _displaced(tensor: torch.Tensor) -> torch.Tensor:
+    before, size = 16 // tensor.element_size(), tensor.untyped_storage().nbytes()
+    memory = torch.zeros(before + size // tensor.element_size(), dtype=tensor.dtype)
+    made = memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() + before)
+    return made.copy_(tensor)
 
 
 def _in_blocks(n: int, block: int, arguments: dict[str, Any], *outputs: str) -> Case:

@@ -291,6 +291,9 @@ WRONG = [
     Attempt("a factor of 1 + 1e-6", "add", add("(x + y) * 1.000001"), "safe", "wrong-result"),
     Attempt("in float16", "add", add("(x.to(tl.float16) + y.to(tl.float16)).to(tl.float32)"),
             "safe", "wrong-result"),
+    *(Attempt(f"wrong where {name} is not aligned to 64 bytes", "add",
+              add(f"tl.where({name}.to(tl.int64) % 64 == 0, x + y, x)"), "safe", "wrong-result")
+      for name in ("x_ptr", "z_ptr")),
     Attempt("in tf32", "matvec", cell(_TF32), "safe", "wrong-result"),
     Attempt("an accumulator in float16", "matmul", cell(_HALF_MATMUL), "safe", "wrong-result"),
     Attempt("1e-4 off in a gate", "silu_gate",
