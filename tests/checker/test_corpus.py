@@ -78,6 +78,7 @@ def test_a_fix_of_the_corpus_helps(case) -> None:
     )
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.sampled(80)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_a_fix_of_an_unseen_kernel_helps(case) -> None:

@@ -123,6 +123,7 @@ def test_a_wait_that_was_tried_makes_the_kernel_right(case, tmp_path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_most_faults_have_a_change_that_was_tried(name, fault, tmp_path) -> None:
     assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)

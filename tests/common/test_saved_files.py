@@ -59,7 +59,7 @@ def refusal(path: Any) -> str:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
-@pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 50, marks=pytest.mark.slow)])
 def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) -> None:
     seeds = (f"test {number}" for number in range(count))
     found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))
@@ -67,6 +67,7 @@ def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", hostile_files.FILES)
 def test_hostile_files_take_no_time_and_no_memory(name, tmp_path) -> None:
     file = hostile_files.FILES[name]

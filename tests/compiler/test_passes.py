@@ -233,6 +233,7 @@ def test_op_counts_are_those_of_the_text(matmul, label):
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_passes_that_have_nothing_to_do_change_nothing(case):
     """What the recorder takes on trust, printed:

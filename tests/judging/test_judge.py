@@ -187,7 +187,10 @@ def of_other_tasks() -> Iterator[Any]:
                 yield pytest.param(f"{file}::{name}", kinds, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("submission", "kinds"), [*of_other_tasks()])
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize(
+    ("submission", "kinds"), sorted(of_other_tasks(), key=lambda case: len(case.marks))
+)
 def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
     task = submission.partition("::")[2].partition("_")[0]
     generator = torch.Generator().manual_seed(3)

@@ -40,6 +40,7 @@ def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
     """A mutant that is equal gives right results in this launch, or only rounds too early."""

@@ -21,7 +21,7 @@ OWN_WORDS = [f"{answer.exercise}: {answer.name}" for answer in ANSWERS]
 def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try as much on a slow processor as on a fast one; what helps is among the first changes."""
     monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=150, batch=12))
-    monkeypatch.setattr(feedback, "_RUN_SECONDS", 60.0)
+    monkeypatch.setattr(feedback, "_RUN_SECONDS", 20.0)
 
 
 def followed(cell: str, diagnostic: Diagnostic) -> str:
@@ -38,6 +38,7 @@ def followed(cell: str, diagnostic: Diagnostic) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_fix_makes_the_answer_right_when_it_is_followed(
     name: str, messages: SnapshotAssertion
@@ -52,7 +53,7 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", [*sorted(UNFIXED), *OWN_WORDS])
 def test_no_fix_is_shown_that_does_not_help(name: str) -> None:
     mistake = NAMED[name]

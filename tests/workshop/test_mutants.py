@@ -28,7 +28,7 @@ _SQUARES, _AWAY = "tl.sum(x * x, axis=0)", "tl.sum(away * away, axis=0)"
 _LOAD = "tl.load(x_ptr + row * columns + lanes)"
 
 SEEDS = range(50 if WHOLE else 4)
-"""The draws for which every wrong kernel is rejected."""
+"""The draws for which every wrong kernel is rejected, and no other."""
 
 ONCE_ACCEPTED = [
     ("rms_norm", _EPS.format(_SQUARES) + f"1.0 / (tl.sqrt({_SQUARES} / columns) + eps)"),
@@ -103,21 +103,14 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
-def test_every_wrong_kernel_is_rejected_for_every_seed(exercise: Exercise, tmp_path: Path) -> None:
-    assert not accepted(trials_of(wrong_kernels(exercise), tmp_path), exercise, SEEDS)
-
-
-@pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_only_the_solution_and_what_is_equivalent_is_accepted(
     exercise: Exercise, tmp_path: Path
 ) -> None:
     trials = trials_of([solution(exercise), *mutants_of(exercise)], tmp_path)
-    assert accepted(trials, exercise, (1, 2)) == {
-        "": 2,
-        **dict.fromkeys(EQUIVALENT.get(exercise.name, {}), 2),
-    }
+    right = ["", *EQUIVALENT.get(exercise.name, {})]
+    assert accepted(trials, exercise, SEEDS) == dict.fromkeys(right, len(SEEDS))
     assert sum(trial.compiles for trial in trials[1:]) >= FEWEST
 
 
