@@ -267,9 +267,14 @@ class NodeError:
             else ""
         )
         return (
-            f"{self.target}{where}{why}. The error grows {self.growth:,.0f} times, to "
+            f"{self.target}{where}{why}. The error grows {times_text(self.growth)} times, to "
             f"{self.error:.2g} of the largest element"
         )
+
+
+def times_text(factor: float) -> str:
+    """Return a factor in digits, or in powers of ten if it has more than six."""
+    return f"{factor:,.1f}".removesuffix(".0") if factor < 1e6 else f"{factor:.2g}"
 
 
 @dataclass(frozen=True)
