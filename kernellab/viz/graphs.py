@@ -101,7 +101,7 @@ def _tiles(report: GraphReport) -> Iterator[Tile]:
     pairs = [fusion.fused for graph in made.lowered for fusion in graph.fusions]
     if pairs:
         yield Tile("fused", f"{sum(pairs)} of {counted(len(pairs), 'pair')}", share=mean(pairs))
-    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
+    if made.frames or made.breaks:  # not if the capture failed before
         yield Tile(
             "graph breaks",
             str(len(made.breaks)),
