@@ -223,6 +223,8 @@ def _uncompiled(
     if graph_break.resumes or position is None or graph_break.frame not in functions:
         return ()
     name, place = functions[graph_break.frame]
+    if place.file != position.file:
+        return ()
     start = place.line
     places = (node.position for frame in frames for node in frame.fx.nodes)
     compiled = {place.line for place in places if place and place.file == position.file}

@@ -506,6 +506,7 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
         (lambda known, other: known.name == other.name, "changed"),
         (lambda known, other: known.stem == other.stem, "changed"),
         (lambda known, other: _overlap(known, other) > 0.5, "changed"),
+        (lambda known, other: _are_the_last(known, other, before, after), "changed"),
     ):
         for known in [*before]:
             match = next((each for each in after if alike(known, each)), None)
@@ -530,6 +531,11 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
             first.microseconds if first else _nothing(second),
             second.microseconds if second else _nothing(first),
         )
+
+
+def _are_the_last(known: _Used, other: _Used, before: list[_Used], after: list[_Used]) -> bool:
+    """Whether nothing else of the graph is left, as after an edit of one operation."""
+    return [known] == before and [other] == after and bool(known.kernel) == bool(other.kernel)
 
 
 def _nothing(there: _Used | None) -> float | None:

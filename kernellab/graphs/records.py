@@ -1,7 +1,5 @@
-"""What comes of repeating a call under torch.compile: where eager torch and the compiled call
-part, and what optimizations are worth (times on a GPU; counts without some of them).
-
-Every class here is data that a worker process sends.
+"""The results of repeating a call under torch.compile: where eager torch and the compiled call
+differ, and what optimizations are worth. Another process returns them.
 """
 
 from __future__ import annotations
@@ -20,21 +18,21 @@ from kernellab.records.launches import Difference
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDifference(Difference):
-    """A node whose value is not eager's, given eager's values for what it is computed from.
-    `actual` is compiled, `expected` eager's, and the name is that of the value in its graph.
+    """A node whose value differs from eager's, although its inputs are eager's values. `actual` is
+    the compiled value, `expected` eager's; the name is that of the value in its graph.
 
     Attributes:
-        level: "fx": ATen operations give another value than the operation of the FX graph does;
-            "passes": the graph after Inductor's passes gives another than before; "kernel": the
-            generated code gives another than that graph.
-        direction: of the graph: "forward", "backward" or "inference".
-        number: of the Dynamo graph, from 0.
-        node: the FX node; at the other levels, that of the post-grad graph.
-        is_gradient: whether the gradient of the node's value is meant, not the value.
+        level: "fx": the ATen operations differ from the operation of the FX graph; "passes": the
+            graph after Inductor's passes differs from the graph before; "kernel": the generated
+            code differs from that graph.
+        direction: the direction of the graph: "forward", "backward" or "inference".
+        number: the number of the Dynamo graph, from 0.
+        node: the FX node; at the other levels, the node of the post-grad graph.
+        is_gradient: whether the gradient of the node's value differs, not the value.
         target: what the node calls.
         aten: the node of the ATen or post-grad graph that has the value.
-        kernel: the kernel that computes it; "" where none is known to.
-        line: of the kernel's source, from 1, that stores it; None where none is known to.
+        kernel: the kernel that computes it; "" if it is unknown.
+        line: the line of the kernel's source, from 1, that stores it; None if it is unknown.
         line_text: that line.
         position: the line of the model.
         dtype: "float32".
@@ -75,10 +73,10 @@ class ComparedGraph:
 
     Attributes:
         direction, number: of the graph.
-        fx: values and gradients of FX nodes that were found in its ATen graph and compared.
-        passes: nodes of the post-grad graph that the ATen graph has too.
-        buffers: what the generated code computed and a node of the post-grad graph is known for.
-        obstacle: why it was not compared to its end; "" where it was.
+        fx: the number of values and gradients of FX nodes that its ATen graph has.
+        passes: the number of nodes of the post-grad graph that the ATen graph has too.
+        buffers: the number of buffers of the generated code with a node of the post-grad graph.
+        obstacle: why it was not compared completely; "" if it was.
     """
 
     direction: str
@@ -91,12 +89,12 @@ class ComparedGraph:
 
 @dataclass(frozen=True, eq=False)
 class WrongLaunch:
-    """The launch of the first kernel that gave a wrong value, as it was called.
+    """The launch of the first kernel that computed a wrong value.
 
     Attributes:
         kernel: its code, as it ran.
-        arguments: before the launch.
-        expected: right results by parameter.
+        arguments: the arguments, with their values before the launch.
+        expected: the expected results by parameter.
     """
 
     kernel: KernelCode
@@ -106,16 +104,16 @@ class WrongLaunch:
 
 @dataclass(frozen=True)
 class ModeTime:
-    """How long a call takes one way.
+    """The time of a call in one mode.
 
     Attributes:
         mode: "eager", "aot_eager", "inductor", "inductor, CUDA graphs".
-        milliseconds: the median of the rounds; None where it failed.
-        speedup: eager's median over this one; None where either failed.
-        first_seconds: what the first call took, compilation included.
+        milliseconds: the median of the rounds; None if it failed.
+        speedup: eager's median divided by this one; None if either failed.
+        first_seconds: the time of the first call, compilation included.
         distance: the largest difference of a result or gradient from eager's, relative to eager's
-            largest of that tensor; None where there is nothing to compare.
-        error: why it failed; "" where it did not.
+            largest element of that tensor; None if there is nothing to compare.
+        error: why it failed, or "".
     """
 
     mode: str
@@ -128,13 +126,13 @@ class ModeTime:
 
 @dataclass(frozen=True)
 class Speedups(PrintsAsCard):
-    """A call's times, eager and compiled, in turns on one device.
+    """The times of a call, eager and compiled, measured in turns on one device.
 
     Attributes:
-        name: of the function or module.
-        device: its name: "NVIDIA H200".
+        name: the name of the function or module.
+        device: the name of the device: "NVIDIA H200".
         direction: "forward", or "forward and backward".
-        rounds: how many turns each had.
+        rounds: how often each mode was measured.
     """
 
     name: str
@@ -145,11 +143,11 @@ class Speedups(PrintsAsCard):
     modes: tuple[ModeTime, ...]
 
     def __getitem__(self, mode: str) -> ModeTime:
-        """The time of a mode by its name."""
+        """Return the time of a mode by its name."""
         return next(measured for measured in self.modes if measured.mode == mode)
 
     def table(self) -> Any:
-        """One row a mode, as a pandas DataFrame."""
+        """Return one row per mode, as a pandas DataFrame."""
         return data_frame(self.modes, column_names(ModeTime))
 
 
@@ -159,12 +157,12 @@ class AblationRow:
 
     Attributes:
         optimizations: "all", "no fusion", "no inlining", "neither".
-        kernels: Triton kernels that were written.
-        launches: of those.
-        calls: of operations of torch, such as a matmul.
-        moved_bytes: of all, by Inductor's count.
-        milliseconds: the median on this machine's GPU; None where there is none.
-        error: why it is not whole; "" where it is.
+        kernels: the number of Triton kernels that were written.
+        launches: the number of their launches.
+        calls: the number of calls of torch's operations, such as a matmul.
+        moved_bytes: the bytes that all of them move, by Inductor's count.
+        milliseconds: the median on this machine's GPU; None without a GPU.
+        error: why the row is incomplete, or "".
     """
 
     optimizations: str
@@ -181,10 +179,10 @@ class Ablation(PrintsAsCard):
     """What fusion and inlining are worth for a call.
 
     Attributes:
-        name: of the function or module.
-        gpu: that the code was counted for, as it was named.
-        device: the GPU that it was timed on; "" where there is none.
-        eager_milliseconds: eager torch's median on it; None where there is none.
+        name: the name of the function or module.
+        gpu: the GPU that the code is for, as it was named.
+        device: the GPU that it was timed on; "" without a GPU.
+        eager_milliseconds: eager torch's median on that GPU; None without a GPU.
     """
 
     name: str
@@ -195,7 +193,7 @@ class Ablation(PrintsAsCard):
     rows: tuple[AblationRow, ...]
 
     def table(self) -> Any:
-        """One row for each choice of optimizations, as a pandas DataFrame."""
+        """Return one row for each choice of optimizations, as a pandas DataFrame."""
         return data_frame(self.rows, column_names(AblationRow))
 
 
@@ -227,7 +225,7 @@ class NodeError:
     """How far the value of an FX node is from its value in fp64, computed from the call's inputs.
 
     Attributes:
-        number: of the Dynamo graph, from 0.
+        number: the number of the Dynamo graph, from 0.
         node, target: the node, and what it calls.
         position: the line of the model.
         dtype: "bfloat16".
@@ -267,9 +265,14 @@ class NodeError:
             else ""
         )
         return (
-            f"{self.target}{where}{why}. The error grows {self.growth:,.0f} times, to "
+            f"{self.target}{where}{why}. The error grows {times_text(self.growth)} times, to "
             f"{self.error:.2g} of the largest element"
         )
+
+
+def times_text(factor: float) -> str:
+    """Return a factor in digits, or in powers of ten if it has more than six."""
+    return f"{factor:,.1f}".removesuffix(".0") if factor < 1e6 else f"{factor:.2g}"
 
 
 @dataclass(frozen=True)
@@ -277,7 +280,7 @@ class Accuracy(PrintsAsCard):
     """A call's results and values, compared with the same in fp64.
 
     Attributes:
-        name: of the function or module.
+        name: the name of the function or module.
         results: the tensors of the call's result.
         nodes: every floating-point value of the FX graphs, in order.
         cause: the node at which the error grows most, if a result is off by more than a few units
@@ -298,5 +301,5 @@ class Accuracy(PrintsAsCard):
         return max(off, default=0.0)
 
     def table(self) -> Any:
-        """One row a node, as a pandas DataFrame."""
+        """Return one row per node, as a pandas DataFrame."""
         return data_frame(self.nodes, column_names(NodeError))

@@ -345,7 +345,7 @@ def _checked_decompositions(decompositions: Any) -> dict[str, Callable[..., Any]
     return functions
 
 
-# What `kernellab.graph` gives: every level between Python and the machine code of a GPU.
+# The report that `kernellab.graph` returns.
 
 
 T = TypeVar("T")
@@ -377,10 +377,10 @@ class ReportGraph:
     Attributes:
         lowered: all that is recorded of it.
         fx: the graph as Dynamo captured it.
-        joint: that and its gradient, before they are parted; None for a graph without.
+        joint: the same and its gradient, before they are partitioned; None without a gradient.
         kernels: those that Inductor wrote for it.
-        candidate_kernels: the templates among what max-autotune would choose from, each in its
-            config, in the order of `lowered.candidates`.
+        candidate_kernels: the templates that max-autotune would choose from, each in its config, in
+            the order of `lowered.candidates`.
     """
 
     lowered: LoweredGraph
@@ -396,17 +396,17 @@ class ReportGraph:
 
     @property
     def aten(self) -> Level:
-        """As AOTAutograd gives it to Inductor, with Inductor's decompositions applied."""
+        """The operations that AOTAutograd passes to Inductor, after Inductor's decompositions."""
         return self.lowered.aten
 
     @property
     def prims(self) -> Level:
-        """In torch's primitive operations."""
+        """The graph in torch's primitive operations."""
         return self.lowered.prims
 
     @property
     def post_grad(self) -> Level:
-        """After Inductor's passes: what is lowered to loops."""
+        """The graph after Inductor's passes, which is lowered to loops."""
         return self.lowered.post_grad
 
     @property
@@ -434,7 +434,7 @@ class ReportGraph:
 
     @functools.cached_property
     def candidates(self) -> pandas.DataFrame:
-        """What max-autotune would time for each product and attention of the graph: templates in
+        """What max-autotune would time for each matmul and attention of the graph: templates in
         each config, compiled, with registers, spills, shared memory and occupancy, and torch's own
         operation. They are compiled on first access; nothing is timed, and Inductor takes the
         first template. Empty unless `mode="max-autotune"`.
@@ -445,8 +445,8 @@ class ReportGraph:
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
-        """What is launched, in order: name, is_generated, operations, moved_bytes, flops; and, if
-        kernels of the user's are launched, what they have mutated.
+        """What is launched, in order: name, is_generated, operations, moved_bytes, flops; and
+        mutated, if the user's own kernels are launched.
         """
         import pandas
 
@@ -507,7 +507,7 @@ class GraphReport(PrintsAsCard):
         *,
         is_captured_here: bool = False,
     ) -> None:
-        """The report of a record. Kernels of one that was not captured in this process run with
+        """Make the report of a record. If it was not captured in this process, its kernels run with
         consent only.
         """
         self.capture = capture
@@ -539,9 +539,7 @@ class GraphReport(PrintsAsCard):
 
     @property
     def _has_dynamo(self) -> bool:
-        """Whether what Dynamo said was recorded: a folder of Inductor's does not have it, nor does
-        a capture that failed.
-        """
+        """Whether what Dynamo said was recorded, which a capture that failed does not have."""
         made = self.capture
         has_something = bool(made.frames or made.breaks or made.bytecode)
         return has_something or not (made.lowered or made.error)
@@ -553,7 +551,7 @@ class GraphReport(PrintsAsCard):
 
     @property
     def guards(self) -> Rows[Guard]:
-        """The conditions under which the code holds."""
+        """The conditions under which the compiled code is valid."""
         return Rows(self.capture.guards, is_recorded=self._has_dynamo)
 
     @property
@@ -573,7 +571,7 @@ class GraphReport(PrintsAsCard):
 
     @property
     def error(self) -> str:
-        """What ended the capture before its end; "" where nothing did."""
+        """Why the capture is incomplete; "" if it is complete."""
         return self.capture.error
 
     def trust(self) -> None:
@@ -598,12 +596,12 @@ class GraphReport(PrintsAsCard):
         Args:
             run: "triton": down to the generated kernels, on the interpreter; "aten": the graphs'
                 operations alone, which is quicker.
-            kernels: sources to try instead of Inductor's, by the kernel's name.
+            kernels: sources to run in place of Inductor's, by the kernel's name.
             decompositions: functions that replace operations, by the name "aten.gelu.default".
 
         Raises:
             ArgumentError: there is no such kernel or operation, or a tensor has no values.
-            NotRecorded: the report does not hold its call.
+            NotRecorded: the report does not contain its call.
         """
         return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
 
@@ -620,13 +618,14 @@ class GraphReport(PrintsAsCard):
 
         Raises:
             ArgumentError: a tensor has no values.
-            NotRecorded: the report does not hold its call.
+            NotRecorded: the report does not contain its call.
         """
         return call_of(self.call, "accuracy").accuracy(run)
 
     def diff(self, other: GraphReport, *, times: bool = False) -> ReportDifference:
-        """The kernels of this report and of another one, of another version of torch, for another
-        GPU, or after an edit: which were added, are gone or changed, and the bytes that they move.
+        """Compare the kernels of this report with those of another one, such as of another version
+        of torch, for another GPU, or after an edit: which were added, are gone or changed, and the
+        bytes that they move.
 
         Args:
             other: the report that is compared with this one.
@@ -647,27 +646,27 @@ class GraphReport(PrintsAsCard):
         return difference(self, other, times=times)
 
     def ablation(self, rounds: int = 7) -> Ablation:
-        """The call compiled with all optimizations, without fusion, without inlining, with neither:
-        kernels, launches, bytes moved, and, where this machine has a GPU, times on it.
+        """Compile the call with all optimizations, without fusion, without inlining, and without
+        both, and count kernels, launches and bytes; with a GPU, also time each.
 
         Args:
             rounds: how often each is timed on the GPU; the median is reported.
 
         Raises:
-            NotRecorded: the report does not hold its call.
+            NotRecorded: the report does not contain its call.
         """
         return call_of(self.call, "ablation").ablation(rounds)
 
     def speedup(self, rounds: int = 7) -> Speedups:
-        """The call's times on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
-        graphs, by turns.
+        """Time the call on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
+        graphs, in turns.
 
         Args:
             rounds: how often each is timed; the median is reported.
 
         Raises:
-            NoGpu: this machine has none.
-            NotRecorded: the report does not hold its call.
+            NoGpu: this machine has no GPU.
+            NotRecorded: the report does not contain its call.
         """
         return call_of(self.call, "speedup").speedup(rounds)
 

@@ -1,5 +1,5 @@
 """Logs of torch.compile from elsewhere, read as captures: the structured trace that `TORCH_TRACE`
-writes, and the folders of `TORCH_COMPILE_DEBUG`.
+writes.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from kernellab.records.graphs import (
     GraphCapture,
     GraphPass,
     Level,
-    LoopBuffer,
     LoweredGraph,
     SavedTensor,
 )
@@ -184,7 +183,7 @@ class _Log:
         artifact = entry.of("artifact").get("name")
         match artifact or next(iter(entry.metadata), ""):
             case "torch_version":
-                self._torch = str(json_object(text).get("pytorch_version", ""))[:60]
+                self._torch = str(_json_object(text).get("pytorch_version", ""))[:60]
             case "dynamo_start":
                 self._start(key, entry.of("dynamo_start").get("stack"))
             case "dynamo_error":
@@ -192,7 +191,7 @@ class _Log:
             case "compilation_metrics":
                 self._failure(key, entry.of("compilation_metrics"))
             case "fx_graph_runnable":
-                gpu, version = surroundings_in(text)
+                gpu, version = _surroundings(text)
                 self._gpu, self._torch = self._gpu or gpu, self._torch or version
             case (
                 "dynamo_output_graph" | "aot_joint_graph" | "before_pre_grad_graph"
@@ -212,7 +211,7 @@ class _Log:
                 (graph or frame.graph("inference")).add("code", entry)
             case "inductor_provenance_tracking_node_mappings":
                 if (graph := self._frame(key).latest) is not None:
-                    graph.mapping = json_object(text)
+                    graph.mapping = _json_object(text)
             case "create_symbol":
                 self._symbol(entry.of("create_symbol"))
             case str(name) if (match := _BYTECODE.match(name)) is not None:
@@ -254,7 +253,7 @@ def _numbers_of(place: Any) -> tuple[int, int]:
     return -1, -1
 
 
-def surroundings_in(runnable: str) -> tuple[str, str]:
+def _surroundings(runnable: str) -> tuple[str, str]:
     """Return the GPU and the version of torch that a runnable graph names, "" where it has none."""
     _, _, hardware = runnable.partition("# GPU Hardware Info:")
     gpu, version = _GPU.search(hardware, 0, 1000), _TORCH.search(runnable)
@@ -272,7 +271,7 @@ def _direction(frame: _Frame, text: str) -> str:
     return "forward" if "forward" in frame.lowered else "inference"
 
 
-def json_object(text: str) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     """Return the JSON object in a text, or {} if the text is not one."""
     try:
         value = json_in(text)
@@ -308,72 +307,37 @@ def _joint_of(frame: _Frame) -> Level | None:
 
 
 def _lowered_of(frame: _Frame, sizes: Mapping[str, int]) -> Iterator[LoweredGraph]:
+    """Yield the graphs of a frame with the levels that their texts show."""
     forward: Level | None = None
     for direction, graph in frame.lowered.items():
+        code = graph.texts.get("code", "")
+        origins = {_bare(name): nodes for name, nodes in _names(graph.mapping.get("cppCodeToPost"))}
+        kernels = torch_texts.kernels_in(code, origins)
+        aten = _level("aten", graph.texts, "aten", "before_post_grad_graph")
+        post_grad = _level("post_grad", graph.texts, "inductor_post_grad_graph")
+        before = dict(_names(graph.mapping.get("postToPre")))
         kept = frame.lowered.get("backward") if direction == "forward" else None
-        made = lowered_graph(
-            direction,
-            frame.number,
-            graph.texts,
-            graph.mapping,
-            passes=[*_passes(frame.own), *_passes(graph)],
-            saved=() if kept is None else saved_for(kept.texts, sizes),
-            forward=forward,
-            seconds=max(graph.times.values(), default=0.0) - min(graph.times.values(), default=0.0),
+        times = graph.times.values()
+        yield LoweredGraph(
+            direction=direction,
+            number=frame.number,
+            aten=aten,
+            prims=_NOT_LOGGED,
+            decompositions={},
+            passes=(*_passes(frame.own), *_passes(graph)),
+            post_grad=torch_texts.with_origins(post_grad, before),
+            saved=() if kept is None else _saved_for(kept.texts, sizes),
+            recomputed=_recomputed(aten, forward) if direction == "backward" else (),
+            loops=(),
+            groups=(),
+            fusions=(),
+            wrapper=code,
+            kernels=kernels,
+            launches=torch_texts.launches_in(code, kernels),
+            error="" if code else "the log has no generated code for it",
+            seconds=max(times, default=0.0) - min(times, default=0.0),
         )
-        forward = made.aten if direction == "forward" else forward
-        yield made
-
-
-def lowered_graph(
-    direction: str,
-    number: int,
-    texts: Mapping[str, str],
-    mapping: Mapping[str, Any],
-    *,
-    passes: Iterable[GraphPass] = (),
-    saved: tuple[SavedTensor, ...] = (),
-    forward: Level | None = None,
-    loops: tuple[LoopBuffer, ...] = (),
-    groups: tuple[tuple[str, ...], ...] = (),
-    seconds: float = 0.0,
-) -> LoweredGraph:
-    """Return a graph with the levels that its texts show.
-
-    Args:
-        direction, number: direction and frame of the graph.
-        texts: "aten", "before_post_grad_graph", "inductor_post_grad_graph", "code".
-        mapping: Inductor's mapping between nodes and kernels.
-        passes: the passes that the log shows.
-        saved: the tensors saved for the backward graph.
-        forward: the ATen operations of the forward graph, if this is a backward graph.
-        loops, groups: buffers before fusion, and operations of each kernel.
-        seconds: the time that lowering took.
-    """
-    code = texts.get("code", "")
-    origins = {_bare(name): nodes for name, nodes in _names(mapping.get("cppCodeToPost"))}
-    kernels = torch_texts.kernels_in(code, origins)
-    aten = _level("aten", texts, "aten", "before_post_grad_graph")
-    post_grad = _level("post_grad", texts, "inductor_post_grad_graph")
-    return LoweredGraph(
-        direction=direction,
-        number=number,
-        aten=aten,
-        prims=_NOT_LOGGED,
-        decompositions={},
-        passes=tuple(passes),
-        post_grad=torch_texts.with_origins(post_grad, dict(_names(mapping.get("postToPre")))),
-        saved=saved,
-        recomputed=_recomputed(aten, forward) if direction == "backward" else (),
-        loops=loops,
-        groups=groups,
-        fusions=(),
-        wrapper=code,
-        kernels=kernels,
-        launches=torch_texts.launches_in(code, kernels),
-        error="" if code else "the log has no generated code for it",
-        seconds=seconds,
-    )
+        forward = aten if direction == "forward" else forward
 
 
 def _level(name: str, texts: Mapping[str, str], *kinds: str) -> Level:
@@ -404,7 +368,7 @@ def _passes(graph: _Texts) -> Iterator[GraphPass]:
             yield GraphPass(f"all {stage} passes", stage, *both, seconds)
 
 
-def saved_for(backward: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[SavedTensor, ...]:
+def _saved_for(backward: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[SavedTensor, ...]:
     """Return the inputs of a backward graph other than the incoming gradients.
 
     Args:
@@ -443,232 +407,7 @@ def _recomputed(aten: Level, forward: Level | None) -> tuple[str, ...]:
     return tuple(name for name in calls if name in names)
 
 
-# Read a capture from a folder that torch wrote with `TORCH_COMPILE_DEBUG=1`.
-#
-# Each graph has its ATen operations, the graph after Inductor's passes, the loop IR before and
-# after fusion, and the generated code.
-
-
-MOST_GRAPHS = 1000
-"""Graphs read from one folder."""
-
-MOST_FOUND = 20_000
-"""Files and folders that are visited."""
-
-MOST_BYTES = 64 * 1024 * 1024
-"""Limit for one file; the limit for all files together is four times as large."""
-
-_TEXTS = {
-    "aten": "fx_graph_readable.py",
-    "inductor_post_grad_graph": "fx_graph_transformed.py",
-    "code": "output_code.py",
-    "before fusion": "ir_pre_fusion.txt",
-    "after fusion": "ir_post_fusion.txt",
-    "runnable": "fx_graph_runnable.py",
-    "mapping": "inductor_provenance_tracking_node_mappings.json",
-}
-_FOLDER = re.compile(
-    r"(?P<model>.+?)_{1,3}(?P<number>\d{1,9})_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d{1,9})"
-)
-_OPERATION = re.compile(r"^(?P<name>\w+): (?P<kind>\w*Scheduler\w*)\((?P<of>[\w,]*)\)", re.M)
-_DEPENDENCY = re.compile(r"(?:MemoryDep|StarDep)\((?:name=)?'(?P<name>\w+)'")
-_OUTPUT = re.compile(r"^    (?P<name>\w+): \w+$", re.M)
-
-
-def graph_folders(folder: Path) -> list[Path]:
-    """Return the folders of graphs in compilation order: this folder, or those within it. Raises
-    ArchiveError: the folder cannot be read.
-    """
-    return sorted(_graph_folders(folder), key=_order)
-
-
-def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
-    """Return a capture of the graphs that Inductor compiled.
-
-    Args:
-        folder: the folder of one graph, of one run, or a `torch_compile_debug` that has one run.
-        graphs: the folders of the graphs within it.
-
-    Raises:
-        ArchiveError: the folder cannot be read, or has several runs.
-    """
-    graph_paths = graphs[:MOST_GRAPHS]
-    runs = sorted({_run(path, folder) for path in graph_paths})
-    if len(runs) > 1:
-        raise ArchiveError(
-            f"{str(folder)!r} has graphs of {len(runs)} runs.",
-            advice="Pass the path of one of them: "
-            f"{', '.join(runs[:5])}{', ...' if len(runs) > 5 else ''}.",
-        )
-    texts = list(_read(graph_paths))
-    backward = {
-        _number(path): text for path, text in texts if _direction_of_folder(path) == "backward"
-    }
-    forward = {
-        _number(path): torch_texts.level_in("aten", text.get("aten", ""))
-        for path, text in texts
-        if _direction_of_folder(path) == "forward"
-    }
-    lowered = tuple(
-        _graph(path, text, backward.get(_number(path), {}), forward.get(_number(path)))
-        for path, text in texts
-    )
-    gpu, version = surroundings_in("\n".join(text.get("runnable", "") for _, text in texts))
-    target = next((name for graph in lowered if (name := torch_texts.target_in(graph.wrapper))), "")
-    return GraphCapture(
-        name=folder.name,
-        gpu=gpu if target else "CPU",
-        target=target,
-        torch_version=version or "of unknown version",
-        frames=(),
-        lowered=lowered,
-        breaks=(),
-        guards=(),
-        recompilations=(),
-        bytecode=(),
-        error=""
-        if len(graphs) <= MOST_GRAPHS
-        else f"only its first {MOST_GRAPHS:,} graphs are read",
-        seconds=0.0,
-    )
-
-
-# Files
-
-
-def _graph_folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders of graphs: this folder, or those up to three levels below it."""
-    waiting, looked = [(folder, 0)], 0
-    while waiting:
-        here, depth = waiting.pop()
-        try:
-            with os.scandir(here) as entries:
-                inside = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            if depth == 0:
-                raise ArchiveError(why_unreadable(here, error)) from error
-            continue
-        looked += len(inside)
-        if looked > MOST_FOUND:
-            return
-        names = {entry.name for entry in inside}
-        if names & {_TEXTS["code"], _TEXTS["aten"], _TEXTS["before fusion"]}:
-            yield here
-        elif depth < 3:
-            folders = [entry for entry in inside if entry.is_dir(follow_symlinks=False)]
-            waiting += [(Path(entry.path), depth + 1) for entry in reversed(folders)]
-
-
-def _read(folders: Iterable[Path]) -> Iterator[tuple[Path, dict[str, str]]]:
-    total = 0
-    for folder in folders:
-        texts = {}
-        for kind, name in _TEXTS.items():
-            if os.path.lexists(folder / name):
-                content = file_bytes(folder / name, ArchiveError, MOST_BYTES, is_named=False)
-                total += len(content)
-                if total > 4 * MOST_BYTES:
-                    raise ArchiveError(
-                        f"The texts in {str(folder.parent)!r} have more than "
-                        f"{4 * MOST_BYTES:,} bytes.",
-                        advice="Pass the path of one of its folders.",
-                    )
-                texts[kind] = content.decode("utf-8", "replace")
-        yield folder, texts
-
-
-def _run(graph: Path, folder: Path) -> str:
-    """Return the name of the run that a graph belongs to, or "" if `folder` is within the run."""
-    parts = graph.relative_to(folder).parts
-    return next((part for part in parts if part.startswith("run_")), "")
-
-
-def _order(folder: Path) -> tuple[int, str]:
-    match = _FOLDER.fullmatch(folder.name)
-    return (int(match["order"]) if match else 0, str(folder))
-
-
-def _number(folder: Path) -> int:
-    match = _FOLDER.fullmatch(folder.name)
-    return int(match["number"]) if match else 0
-
-
-def _direction_of_folder(folder: Path) -> str:
-    match = _FOLDER.fullmatch(folder.name)
-    return match["direction"] if match else "inference"
-
-
-# Graphs
-
-
-def _graph(
-    path: Path, texts: Mapping[str, str], backward: Mapping[str, str], forward: Level | None
-) -> LoweredGraph:
-    """Return the graph of a folder; its backward or forward graph comes from another folder."""
-    direction = _direction_of_folder(path)
-    return lowered_graph(
-        direction,
-        _number(path),
-        texts,
-        json_object(texts.get("mapping", "")),
-        saved=saved_for(backward, {}) if direction == "forward" else (),
-        forward=forward,
-        loops=tuple(_buffers(texts.get("before fusion", ""))),
-        groups=tuple(_groups(texts.get("after fusion", ""))),
-    )
-
-
-def _chunks(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield the scheduler's nodes: the line that names each node, and the node's whole text."""
-    headers = list(_OPERATION.finditer(text))
-    ends = [*(header.start() for header in headers[1:]), len(text)]
-    for header, end in zip(headers, ends, strict=False):
-        yield header, text[header.start() : end].strip()
-
-
-def _buffers(text: str) -> Iterator[LoopBuffer]:
-    for operation, chunk in _chunks(text):
-        lines = chunk.splitlines()
-        outputs = tuple(dict.fromkeys(_OUTPUT.findall(chunk)))
-        yield LoopBuffer(
-            name=", ".join(outputs),
-            operation=operation["name"],
-            kind=operation["of"],
-            text=chunk,
-            reads=_named(lines, "unmet_dependencies", "met_dependencies"),
-            writes=_named(lines, "writes"),
-            read_bytes=None,
-            write_bytes=None,
-            origins=(),
-            flops=None,
-        )
-
-
-def _named(lines: list[str], *fields: str) -> tuple[str, ...]:
-    """Return the buffers that the fields of a node name; a field ends where the next begins."""
-    names: dict[str, None] = {}
-    is_inside = False
-    for line in lines:
-        if line[:1] not in (" ", "]", ""):
-            is_inside = line.partition(" = ")[0].partition(".")[2] in fields
-        if is_inside:
-            names.update(dict.fromkeys(_DEPENDENCY.findall(line)))
-    return tuple(sorted(names))
-
-
-def _groups(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the operations of each node after fusion; a fused node is listed before its members."""
-    inside: set[str] = set()
-    for operation, _ in _chunks(text):
-        name = operation["name"]
-        if name in inside:
-            continue
-        members = tuple(re.findall(r"op\d+", name)) or (name,)
-        inside.update(members)
-        yield members
-
-
-# Read a folder that torch wrote: logs of `TORCH_TRACE`, or output of `TORCH_COMPILE_DEBUG`.
+# Read a folder of logs of `TORCH_TRACE`.
 
 
 _PREFIX, _SUFFIX = "dedicated_log_torch_trace_", ".log"
@@ -678,18 +417,15 @@ _SAYS = b'"dynamo_start"'
 
 
 def capture_in_folder(folder: Path) -> GraphCapture | None:
-    """Return the capture in a folder's log or graphs, or None if the folder has neither. Raises
-    ArchiveError: the folder cannot be read, or has logs of several processes or runs.
+    """Return the capture in a folder's log, or None if the folder has no log. Raises ArchiveError:
+    the folder cannot be read, or has logs of several processes.
     """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise ArchiveError(why_unreadable(folder, error)) from error
     logs = [name for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-    if logs:
-        return _capture_of_log(folder, logs)
-    graphs = graph_folders(folder)
-    return capture_in_graphs(folder, graphs) if graphs else None
+    return _capture_of_log(folder, logs) if logs else None
 
 
 def _capture_of_log(folder: Path, names: list[str]) -> GraphCapture:

@@ -229,6 +229,13 @@ _RAISED = re.compile(
     r"|Explanation: Backend compiler .+ failed with) (?P<exception>.+)$",
     re.M,
 )
+_SUBJECT = re.compile(
+    r"^\s*Developer debug context: "
+    r"(?:module: (?P<module>[\w.]+), qualname: |qualname: |builtin (?=\w+ \[)|(?=aten\.))"
+    r"(?P<name>[\w.]+)",
+    re.M,
+)
+"""The function or operation that a headline such as "Dynamic shape operator" does not name."""
 
 
 def frame_of(metadata: dict[str, Any]) -> str:
@@ -279,16 +286,20 @@ def functions_in(events: Iterable[Event]) -> dict[str, tuple[str, SourcePosition
     return functions
 
 
-_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
-"""In the name of a file of torch's."""
+_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]torch[/\\]"
+    r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
+)
+"""In the name of a file of torch's or of Python's standard library."""
 
 
 def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
-    """Return the innermost place of a stack that is not torch's own; torch's own if there is no
-    other; None of an empty stack. `stack`: places, the outermost first.
+    """Return the innermost place of a stack that is not in torch or the standard library; the
+    innermost of all if there is no other; None of an empty stack. `stack`: places, the outermost
+    first.
     """
     places = list(stack)
-    return next((p for p in reversed(places) if not _TORCH.search(p.file)), [*places, None][-1])
+    return next((p for p in reversed(places) if not _LIBRARY.search(p.file)), [*places, None][-1])
 
 
 def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
@@ -332,24 +343,34 @@ def _break(text: str) -> GraphBreak:
     said, heading, traceback = text.partition("\nUser code traceback:\n")
     stack = _without_machinery(traceback)
     position = users_position(frames_in(stack or said))
-    if place is not None and (position is None or _TORCH.search(position.file)):
+    if place is not None and (position is None or _LIBRARY.search(position.file)):
         position = SourcePosition(place["file"], int(place["line"]))
     said = said.strip()
     headlines = cast(re.Match[str], _HEADLINE.match(said))
     cause = said[headlines.end() :]
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
-    hints = (on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
+    hints = [on_one_line(hint["hint"]) for hint in _HINT.finditer(cause)]
     headline = reason["reason"] if reason else cause.partition("\n")[0]
     raised = _RAISED.search(cause)  # which headlines such as "Observed exception" leave out
+    about = raised["exception"] if raised else _subject(cause)
     return GraphBreak(
-        reason=on_one_line(f"{headline}: {raised['exception']}" if raised else headline),
+        reason=on_one_line(f"{headline}: {about}" if about else headline),
         explanation=on_one_line(explanation["text"]) if explanation else text.strip(),
-        hints=tuple(dict.fromkeys(hints)),
+        hints=tuple(sorted(dict.fromkeys(hints), key=lambda hint: "issue" in hint)),
         position=position,
         text=f"{said}{heading}{stack}".strip(),
         resumes=_SKIPS.search(headlines[0]) is None,
         stack=tuple(frames_in(stack)),
     )
+
+
+def _subject(cause: str) -> str:
+    """Return the name of the function or operation that stopped Dynamo; "" if there is none."""
+    match = _SUBJECT.search(cause)
+    if match is None:
+        return ""
+    module = match["module"]
+    return match["name"] if module in (None, "None", "builtins") else f"{module}.{match['name']}"
 
 
 def _without_machinery(traceback: str) -> str:

@@ -155,7 +155,8 @@ class Fusion:
     Attributes:
         first, second: the operations of each, "op0", "op0_op1".
         reason: why not, in Inductor's words, with the operations "between"; "" where fused.
-        saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save.
+        saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save; the
+            bytes of buffers that both use whole, if they use none at the same indices.
     """
 
     first: str

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -389,30 +389,20 @@ def _meta(made: dict[int, torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
 def tensors_of(
     function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[torch.Tensor]:
-    """Return the tensors of a call: arguments, and what the function or its modules hold."""
+    """Return the tensors of a call: arguments, and what the function, its modules and other objects
+    hold.
+    """
     held = [*_held_by(function), *args, *keywords.values()]
-    tensors = {
-        id(tensor): tensor
-        for leaf in pytree.tree_leaves(held)
-        for tensor in _tensors_in(leaf)
-        if tensor is not None
-    }
-    return list(tensors.values())
+    return list({id(tensor): tensor for tensor in _tensors_in(held, set())}.values())
 
 
-def _tensors_in(value: Any) -> Iterator[torch.Tensor | None]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, torch.nn.Module):
-        yield from value.parameters()
-        yield from value.buffers()
-    elif isinstance(value, torch.optim.Optimizer):
-        yield from (leaf for group in value.param_groups for leaf in group["params"])
-        yield from (
-            leaf
-            for leaf in pytree.tree_leaves([*value.state.values()])
-            if isinstance(leaf, torch.Tensor)
-        )
+def _tensors_in(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif id(leaf) not in seen and not isinstance(leaf, type | FunctionType | ModuleType):
+            seen.add(id(leaf))
+            yield from _tensors_in(list(getattr(leaf, "__dict__", {}).values()), seen)
 
 
 def _held_by(function: Any, seen: set[int] | None = None) -> Iterator[Any]:

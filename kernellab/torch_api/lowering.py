@@ -220,6 +220,27 @@ def _stage(observer: Any) -> str:
 # The scheduler
 
 
+def _shared(scheduler: Any, first: Any, second: Any) -> tuple[list[str], int]:
+    """Return the buffers that both of two scheduler's nodes use, and the bytes of those of which
+    both use every element: the memory traffic that one kernel for both would save.
+    """
+    used: list[dict[str, Any]] = [
+        {
+            scheduler.mutation_real_name.get(dependency.name, dependency.name): dependency
+            for dependency in node.read_writes.reads_and_writes()
+            if not isinstance(dependency, _scheduling.WeakDep)
+        }
+        for node in (first, second)
+    ]
+    names = sorted(used[0].keys() & used[1].keys())
+    saved = 0
+    for name in names:
+        size = scheduler.dep_size_hint(_scheduling.StarDep(name))
+        if all(scheduler.dep_size_hint(uses[name]) >= size for uses in used):
+            saved += size
+    return names, int(saved)
+
+
 class _SchedulerWatch:
     """Notes of the schedulers of one graph."""
 
@@ -275,7 +296,11 @@ class _SchedulerWatch:
         reason = "" if can else self._local.reason or "Inductor gives no reason"
         if reason.startswith("intermediate nodes"):
             reason = f"{reason}: {self._between(scheduler, first, second)}"
-        self._note(scheduler, first, second, fused=False, reason=reason)
+        saved = None
+        if reason == "no shared data":  # of which Inductor says so if no index is the same
+            shared, saved = _shared(scheduler, first, second)
+            reason = f"both use {', '.join(shared)}, at different indices" if shared else reason
+        self._note(scheduler, first, second, fused=False, reason=reason, saved=saved)
         return can
 
     def _between(self, scheduler: Any, first: Any, second: Any) -> str:
@@ -292,12 +317,21 @@ class _SchedulerWatch:
         self._note(scheduler, first, second, fused=True, reason="")
         return original(scheduler, first, second, *args)
 
-    def _note(self, scheduler: Any, first: Any, second: Any, *, fused: bool, reason: str) -> None:
+    def _note(
+        self,
+        scheduler: Any,
+        first: Any,
+        second: Any,
+        *,
+        fused: bool,
+        reason: str,
+        saved: int | None = None,
+    ) -> None:
         names = first.get_name(), second.get_name()
         known = self._pairs.get(names)
         if (known is not None and known.fused) or first is second:
             return
-        saved = scheduler.score_fusion_memory(first, second)
+        saved = scheduler.score_fusion_memory(first, second) if saved is None else saved
         if not fused and not reason:
             reason = "another pair went first, or a circle would come of it"
         self._pairs[names] = Fusion(*names, fused, reason, int(saved))

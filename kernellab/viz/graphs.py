@@ -23,9 +23,10 @@ from kernellab.graphs.records import (
     NodeDifference,
     ResultError,
     Speedups,
+    times_text,
 )
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import GraphBreak, GraphCapture, Level, with_origins
+from kernellab.records.graphs import Fusion, GraphBreak, GraphCapture, Level, with_origins
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup, Tile
@@ -100,7 +101,7 @@ def _tiles(report: GraphReport) -> Iterator[Tile]:
     pairs = [fusion.fused for graph in made.lowered for fusion in graph.fusions]
     if pairs:
         yield Tile("fused", f"{sum(pairs)} of {counted(len(pairs), 'pair')}", share=mean(pairs))
-    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
+    if made.frames or made.breaks:  # not if the capture failed before
         yield Tile(
             "graph breaks",
             str(len(made.breaks)),
@@ -232,6 +233,7 @@ def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
         for fusion in graph.lowered.fusions
         if not fusion.fused and fusion.saved_bytes > 0
     ]
+    pairs = [(pair, loops) for pair, loops in pairs if not any(_within(pair, o) for o, _ in pairs)]
     pairs.sort(key=lambda pair: -pair[0].saved_bytes)
     return [
         (
@@ -241,6 +243,12 @@ def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
         )
         for fusion, loops in pairs
     ]
+
+
+def _within(pair: Fusion, other: Fusion) -> bool:
+    """Whether another pair has the same operations and more: they were fused with others first."""
+    first, second = ({*each.first.split("_"), *each.second.split("_")} for each in (pair, other))
+    return first < second
 
 
 def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -343,7 +351,7 @@ def accuracy_card(record: Accuracy) -> Card:
                         str(node.position or ""),
                         node.target,
                         f"{node.error:.2g}",
-                        f"{node.growth:,.1f}",
+                        times_text(node.growth),
                     )
                     for node in grown[:_MOST_ROWS]
                     if node.growth > 1
@@ -362,8 +370,8 @@ def _accuracy_notes(record: Accuracy) -> Iterator[str]:
         yield "Eager torch has an infinity or NaN in a result that is finite in fp64."
     elif record.results:
         yield (
-            f"Eager torch is off by up to {record.units:,.1f} units in the last place (ulp) of a "
-            "result's largest element."
+            f"Eager torch is off by up to {times_text(record.units)} units in the last place (ulp) "
+            "of a result's largest element."
         )
     if record.cause is not None:
         yield f"The error comes from {record.cause}."
@@ -396,7 +404,7 @@ def difference_card(record: ReportDifference) -> Card:
             Table("Kernels", (*columns, "estimated us") if has_times else columns, rows),
             Table("Sums", ("", "before", "after"), list(_sum_rows(record))),
         ),
-        notes=(f"{counted(same, 'kernel')} did not change.", *record.notes),
+        notes=(*([f"{counted(same, 'kernel')} did not change."] if same else ()), *record.notes),
     )
 
 

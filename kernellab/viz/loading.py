@@ -26,10 +26,9 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
     Args:
         path: a file that `compilation.save`, `trace.save`, `tuning.save` or the `save` of a report
             wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or its .json file; the text
-            that `MLIR_ENABLE_DUMP=1` prints; a log of `TORCH_TRACE`, or a folder of
-            `TORCH_COMPILE_DEBUG`; a profile of Proton (.hatchet), or a Chrome trace. Files from
-            other programs contain less: a cache folder has no passes, a dump has no machine code,
-            and neither has remarks.
+            that `MLIR_ENABLE_DUMP=1` prints; a log of `TORCH_TRACE`; a profile of Proton
+            (.hatchet), or a Chrome trace. Files from other programs contain less: a cache folder
+            has no passes, a dump has no machine code, and neither has remarks.
         trust: whether code in the file may later run without a question, such as the modules of a
             report's kernels. Loading executes nothing in either case.
 

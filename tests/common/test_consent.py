@@ -3,7 +3,6 @@ clicked.
 """
 
 import builtins
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -177,14 +176,6 @@ def with_code(kind: str, folder: Path, marker: Path) -> Path:
     if kind == "log":
         log = (ROOT / "tests/graphs/trace_of_h200.log").read_text()
         file.write_text(log.replace("\timport triton\n", f"\t{first}\timport triton\n"))
-    elif kind == "debug folder":
-        texts = json.loads((ROOT / "tests/graphs/debug_folder_of_h200.json").read_text())
-        changed = {
-            name: text.replace("import triton\n", f"{first}import triton\n")
-            for name, text in texts.items()
-        }
-        assert changed != texts
-        file.write_text(json.dumps(changed))
     else:
         file.write_bytes(fuzzed_files.KINDS[kind].content())
     return file

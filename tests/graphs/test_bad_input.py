@@ -1,6 +1,7 @@
 """What cannot be captured, or not whole: a report that says how far it came and why."""
 
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -104,6 +105,19 @@ def test_a_break_names_the_exception_that_stopped_dynamo() -> None:
     (one,) = opened(aligned, torch.rand(4)).breaks
     assert one.reason != "Observed exception"
     assert aligned.__code__.co_firstlineno + 1 in one.uncompiled
+
+
+def _logs(x: torch.Tensor) -> torch.Tensor:
+    logging.getLogger(__name__).warning("%s", x.shape)
+    return x[x.nonzero()[:, 0]]
+
+
+@pytest.mark.slow
+def test_a_break_in_the_standard_library_is_on_the_users_line() -> None:
+    breaks = opened(_logs, torch.rand(4)).breaks
+    lines = {one.position.line - _logs.__code__.co_firstlineno for one in breaks if one.position}
+    assert lines == {1, 2}
+    assert breaks[-1].reason.endswith(": aten.nonzero.default")
 
 
 def _tests_a_pointer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

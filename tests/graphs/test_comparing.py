@@ -306,9 +306,21 @@ def _averaged(kept: float) -> None:
     SHARED.weight.mul_(kept)
 
 
+class _Optimizer:
+    """As people write one of their own: a plain object that keeps tensors."""
+
+    def __init__(self) -> None:
+        self.weight, self.momenta = torch.ones(4), {"first": [torch.zeros(4)]}
+
+    def step(self, rate: float) -> None:
+        for momentum in self.momenta["first"]:
+            self.weight.sub_(momentum.mul_(0.9).add_(1), alpha=rate)
+
+
 @pytest.mark.slow
-def test_what_a_decorated_function_writes_to_is_restored() -> None:
-    assert not kernellab.graph(_averaged, 0.5, levels=False).compare().differences
+@pytest.mark.parametrize("function", [_averaged, _Optimizer().step])
+def test_what_a_function_writes_to_is_restored(function: Any) -> None:
+    assert not kernellab.graph(function, 0.5, levels=False).compare().differences
 
 
 @pytest.mark.slow

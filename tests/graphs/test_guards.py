@@ -42,6 +42,10 @@ def total(tensors: list[torch.Tensor]) -> torch.Tensor:
     return torch.stack([each.sum() for each in tensors]).sum()
 
 
+def shifted(x: torch.Tensor, by: dict[str, Any] | None) -> torch.Tensor:
+    return x * 2 if by is None else x + by.get("y", 1)
+
+
 def branching(x: torch.Tensor) -> torch.Tensor:
     if x.shape[0] > 100:
         return x + 1
@@ -62,6 +66,8 @@ CHANGES: dict[str, tuple[Callable[..., Any], Any, Any, str, str, str]] = {
     "function": (applied, (ROWS, torch.sin), (ROWS, torch.cos), "sin", "cos", "object as f"),
     "code": (applied, (ROWS, doubled), (ROWS, branching), "doubled", "branching", "object as f"),
     "length": (total, ([ROWS] * 2,), ([ROWS] * 3,), "2", "3", "one length"),
+    "none": (shifted, (ROWS, None), (ROWS, {}), "None", "", "always pass it, or never"),
+    "key": (shifted, (ROWS, {}), (ROWS, {"y": 2}), "no such key", "'y'", "same keys"),
     "one tensor": (
         summed, (ROWS, ROWS), (ROWS, ROWS + 1), "the same object", "different objects", "x and y",
     ),

@@ -1,4 +1,4 @@
-"""Logs of torch.compile from elsewhere: `TORCH_TRACE` and `TORCH_COMPILE_DEBUG`."""
+"""Logs of torch.compile from elsewhere: `TORCH_TRACE`."""
 
 import json
 import re
@@ -31,20 +31,6 @@ def report() -> GraphReport:
     found = kernellab.load(LOG)
     assert isinstance(found, GraphReport)
     return found
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return written_out("debug_folder_of_cpu.json", tmp_path)
-
-
-def written_out(recorded: str, into: Path) -> Path:
-    """A `torch_compile_debug` folder as it was recorded."""
-    texts: dict[str, str] = json.loads((HERE / recorded).read_text())
-    for name, text in texts.items():
-        (into / name).parent.mkdir(parents=True, exist_ok=True)
-        (into / name).write_text(text)
-    return into / "torch_compile_debug"
 
 
 def test_a_log_is_the_report_of_its_run(report: GraphReport) -> None:
@@ -109,13 +95,11 @@ def test_a_log_shows_itself_and_is_saved_as_a_report(report: GraphReport, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_an_h200_logged_opens_down_to_its_kernels(tmp_path: Path) -> None:
-    """The log and the folder of torch 2.11 on an H200, as `tests.support.torch_logs` made them."""
+def test_what_an_h200_logged_opens_down_to_its_kernels() -> None:
+    """The log of torch 2.11 on an H200, as `tests.support.torch_logs` made it."""
     log = kernellab.load(HERE / "trace_of_h200.log", trust=True)
-    folder = kernellab.load(written_out("debug_folder_of_h200.json", tmp_path), trust=True)
     assert isinstance(log, GraphReport)
-    assert isinstance(folder, GraphReport)
-    assert (log.error, folder.error) == ("", "")
+    assert log.error == ""
     assert (log.capture.gpu, log.capture.torch_version) == ("NVIDIA H200", "2.11.0+cu130")
     assert [one.direction for one in log.graphs] == ["forward", "backward"] * 4
     first = log.graphs[0].kernels[0]
@@ -124,7 +108,6 @@ def test_what_an_h200_logged_opens_down_to_its_kernels(tmp_path: Path) -> None:
     assert isinstance(first.kernel, TileKernel)
     assert first.compilation.target.name == "sm_90"
     assert "sass" in first.compilation.stages
-    assert first.name in {one.name for one in folder.kernels}
 
 
 def test_kernels_of_a_gpus_log_are_kernels_of_the_lab(tmp_path: Path) -> None:
@@ -172,29 +155,6 @@ def test_a_folder_of_logs_is_that_of_the_process_that_compiled(
         kernellab.load(tmp_path)
     refused = caught.value
     assert name.format("c") in str(refused)
-
-
-def test_a_debug_folder_is_a_report(folder: Path) -> None:
-    (run,) = folder.iterdir()
-    report = kernellab.load(folder)
-    assert kernellab.load(run / "torchinductor").graphs[0].lowered == report.graphs[0].lowered
-    assert [one.direction for one in report.graphs] == ["forward", "backward"]
-    forward, backward = report.graphs
-    assert [one.operation for one in forward.lowered.loops] == ["op0", "op1", "op2", "op3"]
-    assert "ops.sin" in forward.loop_ir
-    assert forward.lowered.loops[1].reads == ("buf0",)
-    assert forward.lowered.loops[0].kind == "ExternKernelOut"
-    assert sorted(sum(forward.lowered.groups, ())) == ["op0", "op1", "op2", "op3"]
-    assert {node.target for node in backward.post_grad.nodes} >= {"aten.cos.default"}
-    assert forward.lowered.saved[0].name == "mm"
-    assert forward.positions(forward.kernels[0])
-    assert forward.kernels[0].name in str(report)
-    assert repr(report.guards) == repr(report.recompilations) == "not recorded"
-    other = run.with_name("run_2027_01_01_00_00_00_000000-pid_1")
-    (other / "torchinductor/model__0_inference_0.0").mkdir(parents=True)
-    (other / "torchinductor/model__0_inference_0.0/output_code.py").write_text("")
-    with pytest.raises(ArchiveError, match="2 runs"):
-        kernellab.load(folder)
 
 
 @pytest.mark.parametrize("end", [0.2, 0.5, 0.9])

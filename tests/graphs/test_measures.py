@@ -117,6 +117,16 @@ def test_kernels_before_and_after_an_edit(raised: Raised) -> None:
 
 
 @pytest.mark.slow
+def test_the_kernel_of_an_edited_operation_has_changed() -> None:
+    functions = (lambda x, w: (x @ w).relu().sum(-1)), (lambda x, w: (x @ w).tanh().sum(-1))
+    before, after = (kernellab.graph(each, X, W, levels=False) for each in functions)
+    (row,) = (row for row in before.diff(after).kernels if row.change != "same")
+    assert row.change == "changed"
+    assert "relu" in row.before
+    assert "tanh" in row.after
+
+
+@pytest.mark.slow
 def test_estimated_times_of_two_gpus(tmp_path: Path) -> None:
     before, after = opened(backward=True), opened(backward=True, gpu="a100")
     found = before.diff(after, times=True)

@@ -344,34 +344,6 @@ def _progress() -> bytes:
     return json.dumps({one.name: ["compiles", 3] for one in EXERCISES}).encode()
 
 
-def load_debug_folder(files: Path) -> Any:
-    folder = files.parent / "torch_compile_debug"
-    folder.mkdir()
-    for name, text in json.loads(files.read_bytes()).items():
-        file = folder.parent / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    return kernellab.load(folder)
-
-
-def folder_damaged(content: bytes, chance: random.Random) -> bytes:
-    """The text of one of its files is damaged, or gone, or another's."""
-    texts = json.loads(content)
-    name = chance.choice(list(texts))
-    match chance.randrange(6):
-        case 0:
-            del texts[name]
-        case 1:
-            texts[name] = chance.choice(list(texts.values()))
-        case 2:
-            inside = bytes_damaged(texts[name].encode(), chance)
-            texts[name] = inside.decode("utf-8", "surrogateescape")
-        case _:
-            inside = text_damaged(texts[name].encode(), chance)
-            texts[name] = inside.decode("utf-8", "surrogateescape")
-    return json.dumps(texts).encode()
-
-
 def log_damaged(content: bytes, chance: random.Random) -> bytes:
     """Some of its text, or values of one entry's JSON, with the right checksums and without."""
     if chance.random() < 0.5:
@@ -426,10 +398,6 @@ KINDS: Mapping[str, Kind] = {
         Kind("dump", _dump, text_damaged, look_at_compilation),
         Kind("report", REPORT.read_bytes, gzip_damaged, look_at_report),
         Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
-        Kind(
-            "debug folder", (GRAPHS / "debug_folder_of_cpu.json").read_bytes, folder_damaged,
-            look_at_report, load_debug_folder,
-        ),
         Kind(
             "profile", (DATA / "profile_h200_matmul.csv").read_bytes, table_damaged,
             look_at_profile, kernellab.read_ncu, ProfileError,

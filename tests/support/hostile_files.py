@@ -369,12 +369,6 @@ TEXTS: Mapping[tuple[str, str], Callable[[], str]] = {
     ("progress", "many exercises"): lambda: json.dumps(
         {f"e{n}": ["compiles", 3] for n in range(50_000)}
     ),
-    ("debug folder", "large texts"): lambda: json.dumps(
-        {
-            name: text + "\nx = y" * 1_000_000
-            for name, text in json.loads(KINDS["debug folder"].content()).items()
-        }
-    ),
     ("cache", "many CTAs"): lambda: json.dumps(
         {
             **json.loads(KINDS["cache"].content()),

@@ -1,8 +1,7 @@
 """Logs of torch.compile for the tests, made by a real run and without the machine's paths.
 
 `python -m tests.support.torch_logs FOLDER` compiles `branching`, on the GPU where there is one, and
-writes trace.log, what `TORCH_TRACE` logged, and folder.json, the files that `TORCH_COMPILE_DEBUG`
-left of its first graph, path by path.
+writes trace.log, what `TORCH_TRACE` logged.
 """
 
 import argparse
@@ -68,8 +67,6 @@ def run(folder: Path) -> None:
     model.write_text(MODEL)
     logging = {
         "TORCH_TRACE": str(folder / "trace"),
-        "TORCH_COMPILE_DEBUG": "1",
-        "TORCH_COMPILE_DEBUG_DIR": str(folder),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
     }
     subprocess.run([sys.executable, model], check=True, env={**os.environ, **logging}, cwd=folder)
@@ -110,7 +107,7 @@ def without_paths(text: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the log."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     out = parser.parse_args().folder
@@ -125,13 +122,6 @@ def main() -> None:
         )
         kept = shortened(without_paths(log, folder))
         (out / "trace.log").write_text("\n".join(kept) + "\n")
-        files = sorted((folder / "torch_compile_debug").rglob("*"))
-        texts = {
-            str(file.relative_to(folder)): without_paths(file.read_text(), folder)
-            for file in files
-            if file.is_file() and "model__0_" in str(file)
-        }
-        (out / "folder.json").write_text(json.dumps(texts, indent=1) + "\n")
 
 
 if __name__ == "__main__":
