@@ -144,7 +144,8 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
         return None
     if compilation.sources.was_compiled:
         return CompilationStopped(
-            "The compilation was stopped before there was machine code to read resources from."
+            "The compilation was stopped before there was machine code to read resources from.",
+            advice="Compile without stop_after.",
         )
     return _has_no(compilation, "machine code to read resources from")
 

@@ -93,8 +93,8 @@ class DeviceProperties:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} of {self._target} is not available: KernelLab emulates this GPU and does "
-            "not know this property"
+            f"The property {name!r} of {self._target} is not available: KernelLab emulates this "
+            "GPU. print(torch.cuda.get_device_properties(0)) shows the properties that it knows."
         )
 
     def __repr__(self) -> str:

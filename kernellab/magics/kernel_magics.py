@@ -107,7 +107,7 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
             error.position = error.position or position
             if isinstance(error, MissingArguments):
                 error.advice = (
-                    f"Launch it first, or state what is missing. {stated_by_options(error)}"
+                    f"Launch it first, or state the arguments. {stated_by_options(error)}"
                 )
             raise
     return compile_kept(plain, call, compile_options.target)

@@ -458,9 +458,8 @@ class Trace(Sequence[Step]):
         return stored.copied().reshape(self.arguments[argument].shape)
 
     def step_not_kept(self, argument: str, begin: int, end: int) -> int | None:
-        """The first step, up to number `end`, since which it is not known what an argument holds:
-        what was written to it was too much to be kept. None where all is known from before step
-        `begin` on.
+        """The first step up to number `end` after which the argument's contents are unknown,
+        because a write was too large to record; None if they are known from step `begin` - 1 on.
         """
         known = self._argument(argument)
         start, _ = self._checkpoint(argument, max(begin - 1, 0))

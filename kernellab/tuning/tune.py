@@ -323,7 +323,7 @@ def _place(
     if not _on_gpu(innermost(kernel), args, keywords):
         if gpus is not None:
             raise ArgumentError(
-                f"gpus={gpus!r} needs tensors on a GPU, but these are not.",
+                f"gpus={gpus!r} needs tensors on a GPU, but those of this launch are on the CPU.",
                 advice="Move them to the GPU: x.cuda().",
             )
         return _Place(wanted or emulated_for(kernel), this_machine(None))
