@@ -195,7 +195,8 @@ class _Process:
                 self._watch()
             if left and any(select.select(read, written, [], min(left, step))):
                 return
-            suspended = suspended + step if _is_suspended(self._process.pid) else 0.0
+            is_suspended = _status(self._process.pid)[:1] == ["T"]  # by SIGSTOP; a debugger has "t"
+            suspended = suspended + step if is_suspended else 0.0
             if suspended > _PATIENCE or (suspended and left <= step):
                 raise WorkerLost(
                     f"{self._who}'s process was suspended by another process (signal SIGSTOP) "
@@ -437,11 +438,6 @@ class _Copy:
             self.kill()
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.returncode
-
-
-def _is_suspended(process: int) -> bool:
-    """Whether somebody has stopped a process by SIGSTOP; a debugger has not."""
-    return _status(process)[:1] == ["T"]
 
 
 _PATIENCE = 10

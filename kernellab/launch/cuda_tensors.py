@@ -706,7 +706,8 @@ class GpuOperations(OperationMode):
         kwargs = kwargs or {}
         if current_session() is None:
             return func(*args, **kwargs)
-        for kind in filter(_computes_itself, types):
+        # Classes of other code make tensors of the GPU (quantized weights); torch's only trace.
+        for kind in (each for each in types if not each.__module__.startswith("torch.")):
             with FUNCTIONS, self, making(on_gpu=False):
                 result = kind.__torch_dispatch__(func, types, args, kwargs)
             if result is not NotImplemented:
@@ -744,13 +745,6 @@ class GpuOperations(OperationMode):
             key = "CPU"
         with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
-
-
-def _computes_itself(kind: type[torch.Tensor]) -> bool:
-    """Whether operations of a class of tensors are other people's code, which makes tensors of the
-    GPU: quantized weights, for example. Torch's own classes are for tracing.
-    """
-    return not kind.__module__.startswith("torch.")
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})
