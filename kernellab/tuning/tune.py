@@ -254,7 +254,7 @@ def _check_grid(grid: Grid) -> None:
     is_number = hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
     if isinstance(sizes, str) or not (is_number or isinstance(sizes, Sequence)):
         raise ArgumentError(
-            "The grid must be one to three sizes, a function from the parameters to them, or None "
+            "The grid must be one to three sizes, a function of the parameters, or None "
             f"to compile only, got a {type(sizes).__name__}.",
             advice=(
                 "Pass it after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
