@@ -185,9 +185,7 @@ def temporary_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _own_faults_translated(folder: str) -> Iterator[None]:
-    """Turn what the system refuses to a folder's files into a MachineError; what it says of other
-    files, and of programs that cannot be started, goes on.
-    """
+    """Turn an OSError about a file of this folder into a MachineError; let others pass."""
     try:
         yield
     except OSError as error:

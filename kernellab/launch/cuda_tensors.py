@@ -188,9 +188,7 @@ def share_place(result: Any, *sources: Any) -> None:
 
 
 def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
-    """The storages of a tensor: those of its indices and its values, if it is sparse; none of a
-    kind that only stands for a tensor.
-    """
+    """A tensor's storages: of its indices and values if it is sparse, none if it is fake."""
     if tensor.layout is not torch.strided:
         return [part.untyped_storage() for part in parts_of_sparse(tensor)]
     try:
@@ -440,9 +438,7 @@ def on_default_device(
 
 
 def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What any function gives: on the device that it names, or where its arguments are. Traced
-    tensors keep their devices themselves.
-    """
+    """A function's result, on the device that it names, or else where its arguments are."""
     if func not in _QUESTIONS and is_traced(nested_tensors(args, kwargs)):
         return traced(func, args, kwargs)
     if isinstance(func, HigherOrderOperator):
@@ -475,9 +471,7 @@ def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) 
 
 
 def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
-    """Return the result of a function with a device argument; a result that is an argument is
-    copied.
-    """
+    """Return the result of a function with a device argument, a copy if it is an argument."""
     if isinstance(result, torch.Tensor) and is_on_gpu(result) != on_gpu:
         if storages_of(result) <= storages_of(sources):
             return moved(result, on_gpu)

@@ -188,11 +188,7 @@ class TileKernel(JITFunction):
         return launch
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Nothing: a kernel is launched on a grid.
-
-        Raises:
-            NoGrid: always, with the launch that was meant.
-        """
+        """Raise NoGrid with the launch that was meant."""
         names = ", ".join([*self.arg_names[: len(args)], *(f"{name}=..." for name in keywords)])
         name = self.__name__
         raise NoGrid(

@@ -245,9 +245,7 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
 
 
 def _check_grid(grid: Grid) -> None:
-    """Check a grid that is the same for every config. Raises ArgumentError: it is not a grid;
-    GridError: no launch can have its size.
-    """
+    """Check the shared grid. Raises ArgumentError: not a grid; GridError: an impossible size."""
     sizes: Any = grid
     if sizes is None or callable(sizes):
         return
