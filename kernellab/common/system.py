@@ -377,7 +377,7 @@ def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"There is no file {str(path)!r}."
     if isinstance(error, IsADirectoryError):
-        return f"{str(path)!r} is a folder, not a file."
+        return f"{str(path)!r} is a folder, not a file. Name a file in it."
     return f"{str(path)!r} cannot be read: {_reason(error)}."
 
 

@@ -272,7 +272,7 @@ class Trace(Sequence[Step]):
         return History(name, tuple(changes))
 
     def _traced_program(self, program: Any) -> Program:
-        """The id of a traced program, given as an id or a number. Raises OptionError: not traced."""
+        """The id of a traced program, given as an id or a number. Raises OptionError: untraced."""
         from kernellab.interpreter.execution.grid import chosen_programs, no_program
 
         if isinstance(program, str):
