@@ -202,9 +202,9 @@ def markdown_table(rows: pandas.DataFrame) -> str:
     the first column to the left, the others to the right.
     """
     header = [str(name) for name in rows.columns]
-    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
-    lines += [[str(value) for value in row] for row in rows.itertuples(index=False, name=None)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [header, *([str(value) for value in row] for row in rows.itertuples(index=False))]
+    texts = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([texts[0], "|---" + "|---:" * (len(header) - 1) + "|", *texts[1:]])
 
 
 def machine_facts() -> str:

@@ -32,6 +32,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"  # MathJax is a script from elsewhere
 
+suppress_warnings = ["misc.highlighting_failure"]  # a traceback whose message has backticks
 html_theme = "furo"
 html_title = "KernelLab"
 html_static_path = ["_static"]

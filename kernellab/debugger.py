@@ -394,9 +394,7 @@ class DebugSession:
             sys.settrace(before)
 
     def _arm(self, programs: Programs) -> None:
-        """Have the debugger stop at the program's first line, unless it is to run on to a
-        breakpoint: from the start where there are breakpoints, later after the user's `c`.
-        """
+        """Stop at the program's first line, unless there are breakpoints or the user gave `c`."""
         number = int(programs.linear[0])
         if number in self._begun:
             return

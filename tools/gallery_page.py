@@ -45,7 +45,7 @@ def page() -> str:
         "which `python -m benchmarks.gallery FILE.json` records: "
         f"{machine['device']}, torch {machine['torch']}, Triton {machine['triton']}, Python "
         f"{machine['python']}. The kernels are in `benchmarks/gallery_kernels.py` and "
-        "`kernellab/cli/demo/kernels.py`; they run in the lab's interpreter on any machine.",
+        "`kernellab/cli/demo/kernels.py`; they run in KernelLab's interpreter on any machine.",
         "",
         "Every config of a short list is compared with torch and timed; the best configs and "
         f"torch then take turns, {machine['rounds']} rounds. Times are medians with a cold "
@@ -136,11 +136,10 @@ def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield (
         "Compared with `torch.add` into the same tensor, and with torch's copy, which shows the "
-        "bandwidth of the memory (least and largest round in brackets). The clock has steps of 0.6 "
-        "us, so the ratio at 1 Mi is noise."
+        "bandwidth of the memory. The clock has steps of 0.6 us, so the ratio at 1 Mi is noise."
     )
     yield ""
-    head = ["elements", "us", "torch's us", "GB/s", "torch's", "copy's", "over torch", "config"]
+    head = ["elements", "us", "torch's us", "GB/s", "torch's", "copy's", "over torch"]
     rows = []
     for one in found:
         ours, torchs = one["times"]["ours"], one["times"]["torch"]
@@ -148,20 +147,13 @@ def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         rows.append(
             [
                 f"{one['size'] >> 20} Mi",
-                spread(ours),
-                spread(torchs),
+                f"{ours['us']:.1f}",
+                f"{torchs['us']:.1f}",
                 *(f"{rates[name]:,.0f}" for name in ("ours", "torch", "copy")),
                 f"{one['over torch']:.3f}",
-                f"`{one['best'].partition(' ')[2]}`",
             ]
         )
     yield from table(head, rows)
-
-
-def spread(times: Mapping[str, Any]) -> str:
-    """A median with the least and the largest round."""
-    least, largest = times["range"]
-    return f"{times['us']:.1f} ({least:.1f} to {largest:.1f})"
 
 
 def attention_section(found: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -216,8 +208,9 @@ def line_count(parts: Iterable[Any]) -> int:
 
 def table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
     """A table, and a blank line."""
-    for cells in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(cells)} |"
+    yield f"| {' | '.join(head)} |"
+    yield "|---" * len(head) + "|"
+    yield from (f"| {' | '.join(cells)} |" for cells in rows)
     yield ""
 
 

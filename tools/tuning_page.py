@@ -72,7 +72,7 @@ def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "| kernel | configs | the lab's sweep, s | Triton's, s | ratio | the lab's winner "
+        "| kernel | configs | KernelLab's sweep, s | Triton's, s | ratio | KernelLab's winner "
         "over Triton's |"
     )
     yield "|---|---|---|---|---|---|"
@@ -94,7 +94,7 @@ def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
 
 
 def same_winner(found: dict[str, Any]) -> bool:
-    """Whether the lab and Triton chose the same config of a case: their ratio is noise then."""
+    """Whether KernelLab and Triton chose the same config of a case: their ratio is noise then."""
     ours, theirs = found["lab"]["best"], found["triton"]["best"]
     return all(theirs.get(name) == value for name, value in ours.items())
 

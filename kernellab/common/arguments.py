@@ -118,7 +118,7 @@ def check_choice(name: str, value: Any, known: Collection[str], word: str | None
         choices = ", ".join(f'"{choice}"' for choice in known)
         raise OptionError(
             f"{name} must be one of {choices}, got {shown(value)}.",
-            advice=nearest(value, known) or f"Use one of {choices}.",
+            advice=nearest(value, known) or f'Write {name}="{next(iter(known))}", for example.',
         )
 
 

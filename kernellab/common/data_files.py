@@ -34,10 +34,7 @@ def read_data_file(file: Path, schema: Any, own: Mapping[Any, Read] | None = Non
     """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
-        return RecordReader({Prose: _prose, **(own or {})}).read(schema, SavedData(data))
+        prose: dict[Any, Any] = {Prose: lambda data: " ".join(data.text().split())}
+        return RecordReader({**prose, **(own or {})}).read(schema, SavedData(data))
     except (tomllib.TOMLDecodeError, SchemaError) as error:
         raise DataFileError(f"{file}: {error}.") from error
-
-
-def _prose(data: SavedData) -> str:
-    return " ".join(data.text().split())

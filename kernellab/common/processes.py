@@ -195,7 +195,8 @@ class _Process:
                 self._watch()
             if left and any(select.select(read, written, [], min(left, step))):
                 return
-            suspended = suspended + step if _is_suspended(self._process.pid) else 0.0
+            is_suspended = _status(self._process.pid)[:1] == ["T"]  # by SIGSTOP; a debugger has "t"
+            suspended = suspended + step if is_suspended else 0.0
             if suspended > _PATIENCE or (suspended and left <= step):
                 raise WorkerLost(
                     f"{self._who}'s process was suspended by another process (signal SIGSTOP) "
@@ -286,10 +287,9 @@ class Worker(_Process):
     """A separate process, and the calls made in it, one at a time."""
 
     def __init__(self, who: str = "The compiler", *, guarded: bool = False) -> None:
-        """A process that starts with the first call. `guarded`: whether it works on other people's
-        files. Its results are then bytes, which are not unpickled; what it prints is forgotten; and
-        nothing that it started stays: a process above it, which Linux makes the parent of its
-        orphans, ends them.
+        """Describe a process that starts with the first call. If it is `guarded`, because it works
+        on other people's files, its results are bytes, its output is dropped, and a process above
+        it, which Linux makes the parent of its orphans, ends what it started.
         """
         super().__init__(who, guarded=guarded)
 
@@ -439,11 +439,6 @@ class _Copy:
         return self.returncode
 
 
-def _is_suspended(process: int) -> bool:
-    """Whether somebody has stopped a process by SIGSTOP; a debugger has not."""
-    return _status(process)[:1] == ["T"]
-
-
 _PATIENCE = 10
 """Seconds that a process may be suspended before it counts as lost: it is looked at each second, so
 that a time for which this process was suspended too does not count."""
@@ -493,9 +488,7 @@ _ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
 
 
 def _module_path() -> list[str]:
-    """Where this process finds modules, with Python's own before all others: what lies beside a
-    notebook (random.py, json.py) may be called as a module of the standard library.
-    """
+    """Give sys.path with Python's own folders first, so that a notebook's random.py hides none."""
     entries: list[Any] = list(sys.path)
     given = [entry for entry in entries if isinstance(entry, str)]
     paths = sysconfig.get_paths()
@@ -556,9 +549,7 @@ def _receive(pipe: int, incoming: list[bytes], arrived: threading.Semaphore) -> 
 
 
 def _collect_garbage() -> None:
-    """From the first call on. Until then modules are imported, none of whose objects go, and
-    looking through them again and again takes a tenth of that time.
-    """
+    """Collect garbage from the first call on: before, imports only make objects that stay."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

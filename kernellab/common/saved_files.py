@@ -717,7 +717,7 @@ class Format:
         if not isinstance(data, dict) or data.get("format") != self.name:
             raise ArchiveError(
                 f"{repr(name) if name else 'The data'} is not a {self.noun} that KernelLab saved.",
-                advice=self.advice or f"Pass a {self.noun} that KernelLab saved.",
+                advice=self.advice or f"Save a {self.noun} with .save(path), and pass that file.",
             )
         version = data.get("version")
         if type(version) is not int or version != self.version:  # True is 1

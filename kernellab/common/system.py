@@ -185,9 +185,7 @@ def temporary_folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _own_faults_translated(folder: str) -> Iterator[None]:
-    """Turn what the system refuses to a folder's files into a MachineError; what it says of other
-    files, and of programs that cannot be started, goes on.
-    """
+    """Turn an OSError about a file of this folder into a MachineError; let others pass."""
     try:
         yield
     except OSError as error:
@@ -350,7 +348,7 @@ def save_whole(
     try:
         return write_whole(path, content, is_named=is_named)
     except OSError as error:
-        raise refused(f"{str(path)!r} cannot be written: {error.strerror or error}.") from error
+        raise refused(f"{str(path)!r} cannot be written: {_reason(error)}.") from error
 
 
 def check_place(
@@ -379,8 +377,14 @@ def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"There is no file {str(path)!r}."
     if isinstance(error, IsADirectoryError):
-        return f"{str(path)!r} is a folder, not a file."
-    return f"{str(path)!r} cannot be read: {error.strerror or error}."
+        return f"{str(path)!r} is a folder, not a file. Name a file in it."
+    return f"{str(path)!r} cannot be read: {_reason(error)}."
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ENAMETOOLONG:
+        return "the path is longer than the file system allows. Use a shorter one"
+    return error.strerror or str(error)
 
 
 def usable_cores() -> int:

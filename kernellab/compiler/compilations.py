@@ -144,7 +144,8 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
         return None
     if compilation.sources.was_compiled:
         return CompilationStopped(
-            "The compilation was stopped before there was machine code to read resources from."
+            "The compilation was stopped before there was machine code to read resources from.",
+            advice="Compile without stop_after.",
         )
     return _has_no(compilation, "machine code to read resources from")
 
@@ -516,9 +517,7 @@ class Compilation(HasCard):
         """How many programs are on one multiprocessor at once, and what limits that.
 
         Args:
-            registers: per thread, instead of the kernel's own, if the rest stayed.
-            shared_bytes: per program, likewise.
-            warps: per program, likewise.
+            registers: per thread; shared_bytes, warps: per program. Each replaces the kernel's own.
 
         Raises NotRecorded where the resources are not known, or the limits of the target;
         OptionError for a value that is not a number of registers, bytes or warps.

@@ -228,7 +228,7 @@ def _source_map(data: SavedData) -> SourceMap:
     try:
         source_map = SourceMap.from_json(data.plain())
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        raise data.misfit("a source map") from error
+        raise data.misfit("a source map, as SourceMap.to_json() writes it") from error
     if not _is_sound(source_map):
         raise data.misfit("a source map: its numbers lead nowhere")
     return source_map

@@ -87,8 +87,8 @@ def graph(
         calls: instead of `args`, the arguments of several calls, one after another: a tuple for
             each call, or one argument; a dict holds keyword arguments. `report.recompilations` then
             says which call was compiled again and why. The methods of the report repeat the first.
-        kwargs: more keyword arguments of the function, such as {"mode": "bilinear"}: those that are
-            called as an option here.
+        kwargs: more keyword arguments of the function, for names that are options here:
+            {"mode": "bilinear"}.
 
     Returns:
         The report. A capture that fails, or that takes more than six minutes, ends with a report of

@@ -90,9 +90,7 @@ class _FloatBits(AttrParser._TensorLiteralElement):
 
 
 class _Lexer(MLIRLexer):
-    """MLIR writes what is not ASCII as escaped bytes. xDSL takes them for binary data: here they
-    are text where they are UTF-8.
-    """
+    """Reads MLIR's escaped bytes as text if they are UTF-8; xDSL takes them for binary data."""
 
     def _lex_string_literal(self, start_pos: int) -> MLIRToken:
         token = super()._lex_string_literal(start_pos)
@@ -154,9 +152,7 @@ class ModuleParser(Parser):
         return cast("TypeAttribute | None", self._looked_up(_TYPE_TEXT, read))
 
     def parse_function_type(self) -> FunctionType:
-        """As xDSL's, with a look-up of signatures that were read before;
-        one ends where the op's location begins.
-        """
+        """As xDSL's, with a look-up of signatures, each of which ends at the op's location."""
         return cast(FunctionType, self._looked_up(_SIGNATURE_TEXT, super().parse_function_type))
 
     def parse_optional_properties_dict(self) -> dict[str, Attribute]:
@@ -275,9 +271,7 @@ class ModuleParser(Parser):
         return super()._parse_tensor_literal_element()
 
     def _parse_dialect_symbol_body(self) -> str:
-        """The text of an attribute that no one registered, its aliases spelled out:
-        they end with the text that is read.
-        """
+        """The text of an unregistered attribute, with its aliases replaced by their values."""
         body = super()._parse_dialect_symbol_body()
         return _ALIAS_OR_STRING.sub(self._spelled_out, body)
 

@@ -316,9 +316,7 @@ _on_cpu: ContextVar[bool] = ContextVar("kernellab_autotuned_on_cpu", default=Fal
 
 
 def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
-    """Return the function that an autotuner times with, also one of another class; None for the
-    autotuner's own.
-    """
+    """Return the function that an autotuner of any class times with; None for its own."""
     if not _on_cpu.get():
         given = (getattr(autotuner, "nargs", None) or {}).values()
         if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), [*given], {}):
@@ -367,9 +365,7 @@ _untimed: weakref.WeakKeyDictionary[Autotuner, Any] = weakref.WeakKeyDictionary(
 
 
 def _untimed_choices(autotuner: Autotuner) -> Any:
-    """Return where an autotuner keeps its choices without timing, until they are discarded: in a
-    dict before its cache, which may be of any class and write to a file.
-    """
+    """Return a dict before an autotuner's cache, which may write to a file, for untimed choices."""
     if autotuner not in _untimed:
         _untimed[autotuner] = autotuner.cache
         autotuner.cache = ChainMap({}, autotuner.cache)
@@ -382,9 +378,7 @@ def _forget_untimed(autotuner: Autotuner) -> None:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Return a writable NumPy array as a tensor over the same memory, because hooks expect tensors;
-    other values unchanged.
-    """
+    """Return a writable NumPy array as a tensor, which hooks expect; other values unchanged."""
     if isinstance(value, numpy.ndarray) and value.flags.writeable:
         return tensor_of(value)
     return value

@@ -228,9 +228,7 @@ def rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePositio
 
 
 def _operations(module: ModuleOp, kernel: Any) -> Iterator[tuple[str, SourcePosition]]:
-    """Yield (operation with its properties, line of the kernel or of a helper) of each operation
-    that has a line.
-    """
+    """Yield (operation with its properties, line in the source) of each operation with a line."""
     for op in module.walk():
         if isinstance(op, ttg.ConvertLayoutOp):
             continue

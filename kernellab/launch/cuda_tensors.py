@@ -188,9 +188,7 @@ def share_place(result: Any, *sources: Any) -> None:
 
 
 def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
-    """The storages of a tensor: those of its indices and its values, if it is sparse; none of a
-    kind that only stands for a tensor.
-    """
+    """A tensor's storages: of its indices and values if it is sparse, none if it is fake."""
     if tensor.layout is not torch.strided:
         return [part.untyped_storage() for part in parts_of_sparse(tensor)]
     try:
@@ -440,9 +438,7 @@ def on_default_device(
 
 
 def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What any function gives: on the device that it names, or where its arguments are. Traced
-    tensors keep their devices themselves.
-    """
+    """A function's result, on the device that it names, or else where its arguments are."""
     if func not in _QUESTIONS and is_traced(nested_tensors(args, kwargs)):
         return traced(func, args, kwargs)
     if isinstance(func, HigherOrderOperator):
@@ -475,9 +471,7 @@ def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) 
 
 
 def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
-    """Return the result of a function with a device argument; a result that is an argument is
-    copied.
-    """
+    """Return the result of a function with a device argument, a copy if it is an argument."""
     if isinstance(result, torch.Tensor) and is_on_gpu(result) != on_gpu:
         if storages_of(result) <= storages_of(sources):
             return moved(result, on_gpu)
@@ -706,7 +700,8 @@ class GpuOperations(OperationMode):
         kwargs = kwargs or {}
         if current_session() is None:
             return func(*args, **kwargs)
-        for kind in filter(_computes_itself, types):
+        # Classes of other code make tensors of the GPU (quantized weights); torch's only trace.
+        for kind in (each for each in types if not each.__module__.startswith("torch.")):
             with FUNCTIONS, self, making(on_gpu=False):
                 result = kind.__torch_dispatch__(func, types, args, kwargs)
             if result is not NotImplemented:
@@ -744,13 +739,6 @@ class GpuOperations(OperationMode):
             key = "CPU"
         with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
-
-
-def _computes_itself(kind: type[torch.Tensor]) -> bool:
-    """Whether operations of a class of tensors are other people's code, which makes tensors of the
-    GPU: quantized weights, for example. Torch's own classes are for tracing.
-    """
-    return not kind.__module__.startswith("torch.")
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})

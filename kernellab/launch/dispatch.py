@@ -423,9 +423,7 @@ class SeenGrid:
         self.sizes: Any = None
 
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the sizes. Raises GridError: the function returned a number, and Triton needs a
-        sequence.
-        """
+        """Return the sizes. Raises GridError: the function returned a number, not a sequence."""
         self.sizes = sizes = self._grid(parameters)
         self._grid = None  # it may hold tensors
         if type(sizes) is not tuple:

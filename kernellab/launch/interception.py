@@ -296,9 +296,7 @@ class Interception:
 
 
 def _clocks(target: Target) -> dict[str, int]:
-    """The properties from which autotuners estimate times, in kHz and bits; none of a GPU that is
-    not known here.
-    """
+    """The properties from which autotuners estimate times, in kHz and bits; none if unknown."""
     gpu = usual_gpu(target.arch)
     if gpu is None:
         return {}

@@ -172,9 +172,7 @@ def _resolved(values: Sequence[Any]) -> Iterator[ResolvedArgument]:
 
 
 def _resolved_pointer(value: Any) -> ResolvedArgument:
-    """An object with `data_ptr()`: its memory is on the CPU where it says no device, and where
-    there is no GPU.
-    """
+    """An object with `data_ptr()`; without a device, or without a GPU, its memory is the CPU's."""
     try:
         device = "cpu" if local_target() is None else torch.device(value.device).type
     except Exception:  # other people's objects may raise anything
@@ -490,9 +488,7 @@ def innermost(kernel: Any) -> JITFunction:
 
 
 def _layers(kernel: Any) -> Iterator[Any]:
-    """Yield a kernel and the kernels inside it, from the outside in; for an object that has every
-    attribute, such as a mock, a limited number.
-    """
+    """Yield a kernel and the kernels inside it, a limited number in case it is a mock."""
     inside = as_triton_kernel(kernel)
     for _ in range(_MOST_LAYERS):
         yield inside
@@ -563,8 +559,8 @@ def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str,
 
 
 def _goes_to_gpu(arguments: ResolvedArguments, options: RunOptions) -> bool:
-    """Return the same of resolved arguments. A launch without any tensor goes to the GPU if there
-    is one, unless it has options of the interpreter.
+    """Return the same of resolved arguments. A launch without tensors goes to the GPU, if there is
+    one and no option of the interpreter is given.
     """
     if arguments.devices == {"cpu"}:
         return False

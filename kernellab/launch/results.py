@@ -358,8 +358,8 @@ class _Rounding:
 def _roundings(
     values: Iterable[SSAValue], is_rewritten: Callable[[SSAValue], bool]
 ) -> Iterator[_Rounding]:
-    """Yield the operations that round on the way to some values. `is_rewritten`: whether the kernel
-    may have written what a pointer points to.
+    """Yield the operations that round on the way to some values. `is_rewritten` says whether the
+    kernel may have written what a pointer points to.
     """
 
     def ends(value: SSAValue) -> bool:

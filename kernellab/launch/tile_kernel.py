@@ -188,11 +188,7 @@ class TileKernel(JITFunction):
         return launch
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Nothing: a kernel is launched on a grid.
-
-        Raises:
-            NoGrid: always, with the launch that was meant.
-        """
+        """Raise NoGrid with the launch that was meant."""
         names = ", ".join([*self.arg_names[: len(args)], *(f"{name}=..." for name in keywords)])
         name = self.__name__
         raise NoGrid(
@@ -376,8 +372,8 @@ def run(
         kernel: a TileKernel or a plain `@triton.jit` kernel, with or without `triton.autotune` and
             `triton.heuristics` around it, or a kernel that Inductor generated (`torch.compile`).
             Or a bound launch (`kernellab.bind`), in place of kernel, grid and arguments.
-        grid: one to three sizes, or a function from the parameters (by name) to them. For a kernel
-            from Inductor, None means the grid that Inductor launches it on.
+        grid: one to three sizes, or a function that takes a dict of the parameters and returns
+            them. For a kernel from Inductor, None means the grid that Inductor launches it on.
         args: torch tensors, NumPy arrays, scalars.
         config: the config of an autotuned kernel to launch with: its number among the autotuner's
             configs, from 0, or another `triton.Config`. With None, the CPU runs the first config

@@ -82,7 +82,9 @@ class DeviceProperties:
         self.warp_size = triton_api.gpu_target(target).warp_size
         self.max_threads_per_block = _MOST_THREADS
         self.is_integrated = self.is_multi_gpu_board = 0
-        self.gcnArchName = self.name if target.backend == "cuda" else _with_features(target)
+        # As HIP names it: CDNA 2 to 4 with error correction on, and no retried page faults.
+        features = ":sramecc+:xnack-" if target.arch.startswith("gfx9") else ""
+        self.gcnArchName = self.name if target.backend == "cuda" else target.arch + features
         known = {
             "total_memory": memory_size(target),
             "multi_processor_count": multiprocessor_count(target),
@@ -93,8 +95,8 @@ class DeviceProperties:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} of {self._target} is not available: KernelLab emulates this GPU and does "
-            "not know this property"
+            f"The property {name!r} of {self._target} is not available: KernelLab emulates this "
+            "GPU. print(torch.cuda.get_device_properties(0)) shows the properties that it knows."
         )
 
     def __repr__(self) -> str:
@@ -122,11 +124,6 @@ def _limits(target: Target) -> dict[str, int | None]:
             "shared_memory_per_multiprocessor": unit.lds,
         }
     return {}
-
-
-def _with_features(target: Target) -> str:
-    """As HIP names it: CDNA 2 to 4 with error correction on, and no retried page faults."""
-    return f"{target.arch}:sramecc+:xnack-" if target.arch.startswith("gfx9") else target.arch
 
 
 # Streams, events and graphs of the emulated GPU: work is over when its call returns, so a stream
@@ -295,15 +292,8 @@ def _is(value: Any) -> Answer:
     return lambda _session, *_args, **_kwargs: value
 
 
-def _about_device(
-    answer: Callable[[GpuSession], Any], session: GpuSession, device: Any = None
-) -> Any:
-    device_index(device)
-    return answer(session)
-
-
 def _of_device(answer: Callable[[GpuSession], Any]) -> Answer:
-    return functools.partial(_about_device, answer)
+    return lambda session, device=None: (device_index(device), answer(session))[1]
 
 
 def _of_torch(answers: Mapping[str, Callable[..., Any]]) -> dict[str, Answer]:
@@ -321,17 +311,15 @@ def _is_bf16_supported(session: GpuSession, including_emulation: bool = True) ->
     return is_amd or _properties(session.target).major >= 8 or including_emulation
 
 
-def _is_tf32_supported(session: GpuSession) -> bool:
-    return session.target.backend == "cuda" and _properties(session.target).major >= 8
-
-
 _DEVICE: dict[str, Answer] = {
     **_of_torch(emulation.OF_CUDA),
     "_get_device_properties": lambda session, _index: _properties(session.target),
     "is_initialized": _is(True),
     "init": _is(None),
     "is_bf16_supported": _is_bf16_supported,
-    "is_tf32_supported": _is_tf32_supported,
+    "is_tf32_supported": lambda session: (
+        session.target.backend == "cuda" and _properties(session.target).major >= 8
+    ),
     "cudart": lambda session: _CudaRuntime(session),
     "check_error": _is(None),
 }
@@ -370,10 +358,6 @@ _STREAMS: dict[str, Answer] = {
 
 
 # Memory: the tensors that count as being there
-
-
-def _reset_peak(_session: GpuSession, _index: int) -> None:
-    allocated.reset_peak()
 
 
 def _free_and_total(session: GpuSession) -> tuple[int, int]:
@@ -427,7 +411,7 @@ OF_C: Mapping[str, Answer] = {
     "_cuda_getAllocatorBackend": _is("native"),
     "_cuda_get_sync_debug_mode": _is(0),
     "_cuda_memoryStats": _memory_stats,
-    "_cuda_resetPeakMemoryStats": _reset_peak,
+    "_cuda_resetPeakMemoryStats": lambda _session, _index: allocated.reset_peak(),
     **dict.fromkeys(
         (
             "_cuda_emptyCache", "_cuda_ipc_collect", "_cuda_resetAccumulatedMemoryStats",
@@ -627,7 +611,7 @@ def _replacements() -> Iterator[Replacement]:
         yield from _answered(accelerator, OF_ACCELERATOR)
     questions = emulation.ABOUT_TRITON
     for name in emulation.QUESTIONS_OF_TRITON:
-        yield _watched(questions, name, _unremembered)
+        yield _watched(questions, name, lambda function, _, *args: function.__wrapped__(*args))
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
     yield _watched(torch.backends.cuda, "is_built", _is_built)
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
@@ -635,7 +619,7 @@ def _replacements() -> Iterator[Replacement]:
         yield torch.cuda, name, typed
     yield _watched(torch, "set_default_tensor_type", set_default_tensor_type)
     yield _watched(torch, "compile", _compile)
-    yield torch, "set_autocast_enabled", following(_autocast_counts)
+    yield torch, "set_autocast_enabled", following(lambda: is_on_gpu if current_session() else None)
     # `record_stream` takes no stream of ours.
     yield _watched(torch.Tensor, "record_stream", lambda *_: None)
     yield torch.Tensor, "__new__", around(torch.Tensor.__new__, made_unseen)
@@ -694,17 +678,9 @@ def _watched(owner: Any, name: str, answer: Callable[..., Any]) -> Replacement:
     return owner, name, _asking(original, functools.partial(answer, original))
 
 
-def _unremembered(function: Any, _session: GpuSession, *args: Any) -> Any:
-    return function.__wrapped__(*args)
-
-
 def _is_built(is_built: Callable[[], bool], _session: GpuSession) -> bool:
     """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
     return is_built() or not sys._getframe(3).f_globals.get("__name__", "").startswith("torch.")
-
-
-def _autocast_counts() -> Callable[[torch.Tensor], bool] | None:
-    return None if current_session() is None else is_on_gpu
 
 
 def _untouched(_session: GpuSession, _mode: Any) -> bool:

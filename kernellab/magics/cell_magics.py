@@ -222,11 +222,7 @@ def tilegraph(
 
 
 def _backend(name: str | None, cell: magic.Cell) -> Any:
-    """A function of the notebook's, where one is called so, else the name of a backend.
-
-    Raises:
-        OptionError: neither is called so; points at the word.
-    """
+    """The notebook's function of this name, or the backend's name. Raises OptionError: none."""
     if name is None:
         return None
     from kernellab.graphs.captures import check_name

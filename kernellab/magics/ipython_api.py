@@ -73,7 +73,7 @@ def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell
 
 def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_cell_file(shell, frame.f_code.co_filename):
+    while frame and shell.compile.format_code_name(frame.f_code.co_filename) is None:
         frame = frame.f_back
     return frame
 
@@ -104,11 +104,6 @@ def debugger_class(shell: InteractiveShell) -> type[pdb.Pdb]:
     """The debugger that `%debug` takes in this shell."""
     base: type[pdb.Pdb] = shell.debugger_cls
     return base
-
-
-def is_cell_file(shell: InteractiveShell, file: str) -> bool:
-    """Whether `file` is the name that the shell gave to one of its cells."""
-    return shell.compile.format_code_name(file) is not None
 
 
 def execute(

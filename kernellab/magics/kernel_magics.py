@@ -67,13 +67,13 @@ def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
 def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) -> str:
     from kernellab.magics.tile_cell import is_kernel
 
-    what = "Kernels" if fits is None else "Results to show"
+    what = "kernels" if fits is None else "results that can be shown"
     names = [
         name for name, value in namespace.items() if name[:1] != "_" and (fits or is_kernel)(value)
     ]
     if names:
-        return f"{what} of this notebook: {', '.join(names)}."
-    return f"This notebook has no {what.lower()} yet."
+        return f"The notebook has these {what}: {', '.join(names)}."
+    return f"The notebook has no {what} yet."
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
@@ -107,7 +107,7 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
             error.position = error.position or position
             if isinstance(error, MissingArguments):
                 error.advice = (
-                    f"Launch it first, or state what is missing. {stated_by_options(error)}"
+                    f"Launch it first, or state the arguments. {stated_by_options(error)}"
                 )
             raise
     return compile_kept(plain, call, compile_options.target)

@@ -215,9 +215,7 @@ _FIRST_CONFIG = (
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:
-    """The card of a kernel, for its launch in the cell, or what is stated or assumed. Raises
-    CompileError: the compiler refused the kernel; ArgumentError: `--sig` does not fit the kernel.
-    """
+    """The card of a kernel, for its launch in the cell, or for stated or assumed types."""
     run = kernel.last_run
     if run is not None:
         call = launched_call(run.launch, compile_options)

@@ -22,7 +22,7 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
         annotations: of a compilation, or two: what `kernellab.check`, `kernellab.accesses`
             and `kernellab.read_ncu` give. The explorer shows findings in its margin and
             numbers as bars.
-        options: what the view of such a record takes.
+        options: the options of this record's view.
 
     A record without a view, such as the findings of a check, is shown as its card.
 

@@ -228,9 +228,7 @@ class ReplayedMemory:
 
 
 def _span(argument: TracedArgument) -> int | None:
-    """Elements from an argument's first to its last, both included; None where it has none, they
-    are too many, or not all of them come after the first.
-    """
+    """Elements from an argument's first to its last; None if none, too many, or reversed."""
     size = math.prod(argument.shape)
     if not size or min(argument.strides, default=0) < 0:
         return None

@@ -272,11 +272,7 @@ class Trace(Sequence[Step]):
         return History(name, tuple(changes))
 
     def _traced_program(self, program: Any) -> Program:
-        """The id of a program that was traced, as it was or as a number.
-
-        Raises:
-            OptionError: it is none, or was not traced.
-        """
+        """The id of a traced program, given as an id or a number. Raises OptionError: untraced."""
         from kernellab.interpreter.execution.grid import chosen_programs, no_program
 
         if isinstance(program, str):
@@ -329,8 +325,8 @@ class Trace(Sequence[Step]):
         return origin
 
     def _writers_of(self, elements: Iterable[tuple[str, tuple[int, ...]]]) -> set[Program]:
-        """Programs that are not traced and may have written elements that a traced one loads: all
-        of a small grid, or the last writer of an element of each argument that is written.
+        """Untraced programs that may have written what a traced one loads: all of a small grid, or
+        the last writer of an element of each argument.
         """
         written = {
             name: index for name, index in elements
@@ -458,9 +454,8 @@ class Trace(Sequence[Step]):
         return stored.copied().reshape(self.arguments[argument].shape)
 
     def step_not_kept(self, argument: str, begin: int, end: int) -> int | None:
-        """The first step, up to number `end`, since which it is not known what an argument holds:
-        what was written to it was too much to be kept. None where all is known from before step
-        `begin` on.
+        """The first step up to number `end` after which the argument's contents are unknown,
+        because a write was too large to record; None if they are known from step `begin` - 1 on.
         """
         known = self._argument(argument)
         start, _ = self._checkpoint(argument, max(begin - 1, 0))

@@ -290,7 +290,10 @@ def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
     """
     given = vars(kernel)[MODULES].get(_key(source.signature, source.constants, source.attrs))
     if given is None:
-        raise KernelLabError(f"No module of {kernel.__name__!r} was made for these arguments.")
+        raise KernelLabError(
+            f"{kernel.__name__!r} was not compiled for arguments of these types.",
+            advice="Launch it with the types for which it was compiled.",
+        )
     if isinstance(given, KernelLabError):
         raise given
     records = current_records()

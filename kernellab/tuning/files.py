@@ -272,7 +272,9 @@ class Store:
 
     def put(self, parts: Iterable[Any], outcome: Outcome) -> None:
         """Keep an outcome if the next run of the config would have the same one."""
-        if self._key is None or not _is_lasting(outcome):
+        dropped = outcome.dropped
+        lasts = outcome.lasts and (dropped is None or dropped.reason in _LASTING)
+        if self._key is None or not lasts:
             return
         # A cache that cannot be written, or has no home folder, must not end the sweep.
         with contextlib.suppress(OSError, RuntimeError, MachineError):
@@ -285,11 +287,6 @@ class Store:
         text = json.dumps([self._key, *map(str, parts)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return own_folder(own_folder(cache_folder("tuning")) / digest[:2]) / f"{digest}.json"
-
-
-def _is_lasting(outcome: Outcome) -> bool:
-    dropped = outcome.dropped
-    return outcome.lasts and (dropped is None or dropped.reason in _LASTING)
 
 
 def _digest(data: Any) -> str:

@@ -245,16 +245,14 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
 
 
 def _check_grid(grid: Grid) -> None:
-    """Check a grid that is the same for every config. Raises ArgumentError: it is not a grid;
-    GridError: no launch can have its size.
-    """
+    """Check the shared grid. Raises ArgumentError: not a grid; GridError: an impossible size."""
     sizes: Any = grid
     if sizes is None or callable(sizes):
         return
     is_number = hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
     if isinstance(sizes, str) or not (is_number or isinstance(sizes, Sequence)):
         raise ArgumentError(
-            "The grid must be one to three sizes, a function from the parameters to them, or None "
+            "The grid must be one to three sizes, a function of the parameters, or None "
             f"to compile only, got a {type(sizes).__name__}.",
             advice=(
                 "Pass it after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
@@ -323,7 +321,7 @@ def _place(
     if not _on_gpu(innermost(kernel), args, keywords):
         if gpus is not None:
             raise ArgumentError(
-                f"gpus={gpus!r} needs tensors on a GPU, but these are not.",
+                f"gpus={gpus!r} needs tensors on a GPU, but those of this launch are on the CPU.",
                 advice="Move them to the GPU: x.cuda().",
             )
         return _Place(wanted or emulated_for(kernel), this_machine(None))

@@ -495,7 +495,8 @@ def _check(stage: _Stage, packed_task: bytes) -> str:
         return stage.compared_with
     parts = functools.partial(stage.rounding, task)
     allowed = Tolerances(stage.job.rtol, stage.job.atol, parts=parts)
-    check_results(results, stage.expected, stage.compared_with, allowed)
+    for difference in compare(results, stage.expected, allowed):
+        raise WrongResult(f"{difference}, compared with {stage.compared_with}")
     return stage.compared_with
 
 
@@ -512,20 +513,3 @@ def with_compiled(outcome: Outcome, compiled: Compiled | None) -> Outcome:
 
 class WrongResult(Exception):
     """The results differ from those expected."""
-
-
-def check_results(
-    results: Contents, expected: Contents, compared_with: str, allowed: Tolerances
-) -> None:
-    """Compare tensors with the expected ones, by name.
-
-    Args:
-        results, expected: tensors by parameter.
-        compared_with: where the expected tensors come from, for the message.
-        allowed: how far they may be off.
-
-    Raises:
-        WrongResult: an element differs by more than the tolerance.
-    """
-    for difference in compare(results, expected, allowed):
-        raise WrongResult(f"{difference}, compared with {compared_with}")

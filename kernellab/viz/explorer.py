@@ -298,8 +298,8 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
     if not lines:
         names = sorted({record.kernel for record in profile.line_records})[:_MOST_METRICS]
         raise ProfileError(
-            f"The profile has lines of {', '.join(names) or 'no kernel'}, "
-            f"and the compilation is of {compilation.kernel!r}.",
+            f"The profile has lines of {', '.join(map(repr, names)) or 'no kernel'}, "
+            f"but the compilation is of {compilation.kernel!r}.",
             advice="Compile the kernel that was profiled.",
         )
     _check_lines(profile, lines, compilation)

@@ -79,7 +79,7 @@ def test_markdown() -> None:
     rows = pandas.DataFrame({"kernel": ["add"], "ratio": [74]})
     assert markdown_table(rows).splitlines() == [
         "| kernel | ratio |",
-        "| --- | ---: |",
+        "|---|---:|",
         "| add | 74 |",
     ]
 

@@ -109,4 +109,4 @@ def test_a_part_writes_what_the_page_reads_and_drops_a_wrong_kernel(tmp_path, mo
     wrong, right = found["trials"].values()
     assert "its result is off by" in wrong["dropped"]
     assert right["error"] == 0
-    assert f"`{found['best'].partition(' ')[2]}`" in "".join(gallery_page.vector_section([found]))
+    assert f"| {found['over torch']:.3f} |" in "".join(gallery_page.vector_section([found]))

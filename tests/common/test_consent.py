@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +158,9 @@ def table() -> dict[tuple[str, str], str]:
     (_, *ways), *files = rows
     return {
         (file, way): said
-        for file, *cells in files
-        for way, said in zip(ways, cells, strict=True)
+        for names, *cells in files
+        for group, said in zip(ways, cells, strict=True)
+        for file, way in product(names.split(", "), group.split(", "))
         if said
     }
 

@@ -346,18 +346,11 @@ def report(secret: str, file: Path) -> Any:
     return file
 
 
-SAVED: dict[str, Callable[[str, Path], Any]] = {
-    "profile": profile,
-    "compilation": compilation,
-    "report": report,
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(SAVED))
-def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, kind) -> None:
+@pytest.mark.parametrize("saved", [profile, compilation, report])
+def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, saved) -> None:
     for named in (str(secret), "/proc/self/environ"):
-        opened = kernellab.load(SAVED[kind](named, tmp_path / "file"))
+        opened = kernellab.load(saved(named, tmp_path / "file"))
         words = shown(opened, tmp_path)
         assert SECRET not in words
         assert f"PATH={os.environ['PATH']}"[:40] not in words

@@ -235,13 +235,6 @@ def test_the_lab_works_with_flags_of_pythons_and_in_the_locale_c_without_a_home(
         assert done.stdout.endswith("done\n"), done.stderr
 
 
-@pytest.mark.slow
-def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path) -> None:
-    done = run(tmp_path, PROGRAM, TRITON_INTERPRET="1")
-    (line,) = [one for one in done.stderr.splitlines() if "TRITON_INTERPRET=1 is set" in one]
-    assert "unset TRITON_INTERPRET" in line
-
-
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_within_an_import_counts_at_its_end() -> None:
     done: list[str] = []

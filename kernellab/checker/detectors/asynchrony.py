@@ -937,4 +937,5 @@ def _of(tile: SharedTile, program: int) -> Array:
 
 
 def _name(memory: SSAValue) -> str:
-    return memory_name(memory) or "shared memory"
+    name = memory_name(memory)
+    return f"`{name}`" if name else "shared memory"

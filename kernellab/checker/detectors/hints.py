@@ -390,7 +390,8 @@ def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
 def _format_broken(
     broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
 ) -> str:
-    what = variable_of(promise.value) or "the value"
+    name = variable_of(promise.value)
+    what = f"`{name}`" if name else "the value"
     promised = promise.numbers[broken.hint][broken.dimension]
     value, is_tile = int(values[where]), bool(shape(promise.value.type))
     if broken.hint == "multiple_of":

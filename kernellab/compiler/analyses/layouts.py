@@ -267,7 +267,8 @@ def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: L
         return suggestion(name, tiles.names, "The tiles are called")
     last = holding[-1]
     if last == len(runs) - 1:
-        return f"{name!r} is not a tile: it is a number, or an operation without a result."
+        kind = "a number, or an operation without a result"
+        return f"{name!r} is not a tile but {kind}. The tiles are {', '.join(tiles.names)}."
     gone = f"{name!r} existed until the pass {runs[last + 1].label} removed it"
     if runs[last].stage in _WITHOUT_LAYOUTS:
         return f"{gone}, before tiles have layouts."

@@ -143,7 +143,9 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
             scalar_registers=metadata["sgpr_count"],
         )
     except KeyError as error:
-        raise CompileError(f"The assembly's metadata has no {error}") from error
+        raise CompileError(
+            f"The assembly's metadata has no {error}.", advice="Use a supported version of Triton."
+        ) from error
 
 
 # The buffers in shared memory that a TTGIR module allocates, for the error that says there are

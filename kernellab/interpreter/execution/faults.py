@@ -273,7 +273,8 @@ def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
         states.append(f"has {counted(-fault.bytes, 'byte')} that were not expected")
     wait = None if fault.place is None else located_at(*fault.place, code.operations)
     name = memory_name(wait.barrier) if isinstance(wait, ttng.WaitBarrierOp) else None
-    return f"phase {fault.phase} of {name or 'the barrier'} {' and '.join(states)}"
+    barrier = f"`{name}`" if name else "the barrier"
+    return f"phase {fault.phase} of {barrier} {' and '.join(states)}"
 
 
 def _line_of(fault: PhaseNeverCompletes, code: ProgramCode) -> str:

@@ -83,8 +83,8 @@ Turn: TypeAlias = Callable[[int, Group], AbstractContextManager[Any]]
 
 
 def run(groups: tuple[Group, ...], turn: Turn = lambda *_: nullcontext()) -> Any:
-    """Let every group run to its end, in turns, the default group last, since it often waits for
-    what the others load; returns what the default group, the first one, returns.
+    """Run the groups in turns until all have ended; return the default group's result. It is the
+    first, and runs last in each turn, since it often waits for what the others load.
 
     Args:
         turn: a context manager that is entered for each turn of a group.

@@ -271,8 +271,8 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
             (
                 f"threads of a warp update the same elements in this {access.action}, one after "
                 "another: "
-                f"{access.sectors_per_request:.3g} sectors per request, of which {once:.3g} are "
-                "different"
+                f"{access.sectors_per_request:.3g} sectors per request, {once:.3g} of them "
+                "distinct"
             ),
             _ADD_UP_FIRST,
         )

@@ -93,8 +93,8 @@ def counters(
 
 
 _NO_NCU = (
-    "Nothing was counted: there is no ncu on this machine. It comes with the CUDA toolkit, or as "
-    "NVIDIA Nsight Compute by itself, and needs a GPU of NVIDIA's."
+    "Nothing was counted: ncu is not installed on this machine. Install the CUDA toolkit or "
+    "Nsight Compute, on a machine with an NVIDIA GPU."
 )
 
 

@@ -243,7 +243,7 @@ def _no_number(refused: Refusal, _: re.Match[str]) -> Fix | None:
         where = (
             f"Pass a number, such as {name}=64"
             if refused.is_parameter(name)
-            else "Use a number or a tile"
+            else f"Use a {'smaller ' * isinstance(given, int | float)}number or a tile"
         )
         return Fix(reason, f"{where}{otherwise}", replaces=True)
     return None
