@@ -391,9 +391,9 @@ NEEDS_PLAYWRIGHT = pytest.mark.skipif("playwright" not in DISTRIBUTIONS, reason=
 @pytest.mark.parametrize(
     ("folders", "groups"),
     [
-        (("kernellab",), ("required", "gpu", "mcp", "pytest")),
+        (("kernellab",), ("required", "cluster", "gpu", "mcp", "proofs", "pytest")),
         (("benchmarks",), ("required",)),
-        (("tests", "tools"), ("required", "mcp", "pytest", "test")),
+        (("tests", "tools"), ("required", "cluster", "mcp", "proofs", "pytest", "test")),
     ],
 )
 def test_nothing_is_used_undeclared(folders, groups) -> None:
