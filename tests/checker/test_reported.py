@@ -205,6 +205,41 @@ def test_a_wrong_value_says_where_it_came_from(
     assert expected in one.advice
 
 
+# Strides that a kernel ignores, and those that it receives (triton#2150, TransformerEngine#623)
+
+
+@triton.jit
+def turns(x_ptr, y_ptr, s0, s1, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(y_ptr + i * N + j, tl.trans(tl.load(x_ptr + i * s0 + j * s1)))
+
+
+@triton.jit
+def factors(x_ptr, y_ptr, step, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(y_ptr + i * N + j, tl.load(y_ptr + i * N + j) * tl.load(x_ptr + i * step))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "numbers", "want", "kinds"),
+    [
+        (turns, normal(8, 8).T, (8, 1), lambda x: x.T, ["ignored-strides", "wrong-result"]),
+        (turns, normal(8, 8).T, (1, 8), lambda x: x.T, []),
+        (turns, normal(8, 8).T, (1, 8), None, []),
+        (factors, torch.ones(1).expand(8), (1,), lambda _: torch.ones(8, 8),
+         ["ignored-strides", "wrong-result"]),
+        (factors, torch.ones(1).expand(8), (0,), lambda _: torch.ones(8, 8), []),
+    ],
+)
+def test_strides_are_the_cause_only_where_they_are(kernel, x, numbers, want, kinds) -> None:
+    expect = {} if want is None else {"expect": {"y_ptr": want(x).contiguous()}}
+    found = check(kernel, x, torch.ones(8, 8), *numbers, N=8, **expect)
+    assert [one.kind for one in found] == kinds
+    for one in found.of_kind("wrong-result"):
+        assert not one.changes
+        assert "With a contiguous copy of x_ptr" in one.advice
+
+
 # Arguments that share memory (Liger#507, #508)
 
 
