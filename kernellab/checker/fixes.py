@@ -217,7 +217,8 @@ def shifted_by_a_number(result: WrongTensor) -> str | None:
         return None
     number = float(distance.median())
     limit = result.allowed * 2 + 1e-6 * (result.left.abs() + abs(number))
-    if number == 0 or not bool(((distance - number).abs() <= limit).all()):
+    is_clear = abs(number) > 2 * float(limit.max())  # of smaller numbers, any would fit
+    if not is_clear or not bool(((distance - number).abs() <= limit).all()):
         return None
     name = next((n for n, v in result.numbers.items() if math.isclose(abs(number), v)), "")
     words = f"{name} = {number_text(abs(number))}" if name else number_text(abs(number))

@@ -240,6 +240,41 @@ def test_strides_are_the_cause_only_where_they_are(kernel, x, numbers, want, kin
         assert "With a contiguous copy of x_ptr" in one.advice
 
 
+# Annotations that change a number (triton#7408)
+
+
+@triton.jit
+def by_int8(x_ptr, y_ptr, s: tl.int8, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) * s)
+
+
+@triton.jit
+def by_uint16(x_ptr, y_ptr, s: tl.uint16, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) + s)
+
+
+@triton.jit
+def by_half(x_ptr, y_ptr, s: tl.float16, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) * s)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "number", "kinds"),
+    [
+        (by_int8, indices(1, 2), 300, ["cast-overflow", "wrong-result"]),
+        (by_int8, indices(1, 2), -128, []),
+        (by_uint16, indices(1, 2), -1, ["cast-overflow", "wrong-result"]),
+        (by_half, normal(2), 0.1, ["wrong-result"]),
+        (by_half, normal(2), 0.125, []),
+    ],
+)
+def test_an_annotation_that_changes_a_number_is_the_cause(kernel, x, number, kinds) -> None:
+    want = x + number if kernel is by_uint16 else x * number
+    found = check(kernel, x, torch.zeros_like(x), number, B=2, expect={"y_ptr": want})
+    assert [one.kind for one in found] == kinds
+    assert all("(x_ptr, y_ptr, s, B:" in new(one) for one in found)
+
+
 # Arguments that share memory (Liger#507, #508)
 
 
@@ -430,10 +465,17 @@ def asserts(x_ptr, y_ptr, n, LIMIT: tl.constexpr, B: tl.constexpr):
     tl.store(y_ptr + i, x, mask=i < n)
 
 
-def test_a_remainder_as_in_python() -> None:
+@triton.jit
+def quotient(x_ptr, y_ptr, m, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, tl.cdiv(tl.load(x_ptr + i), m))
+
+
+@pytest.mark.parametrize(("kernel", "want"), [(remainder, 0), (quotient, 1)])
+def test_integers_round_as_in_python(kernel, want) -> None:
     x = indices(-5, -3, 3, 5)
-    fixed = new(only(remainder, x, indices(0, 0, 0, 0), 3, B=4, expect={"y_ptr": x % 3}))
-    assert "% m + m) % m" in fixed
+    expect = {"y_ptr": (x % 3, -(-x // 3))[want]}
+    assert "% m + m) % m" in new(only(kernel, x, indices(0, 0, 0, 0), 3, B=4, expect=expect))
 
 
 def test_a_number_that_is_right_by_chance_is_no_fix() -> None:
