@@ -481,6 +481,7 @@ def test_integers_round_as_in_python(kernel, want) -> None:
 def test_a_number_that_is_right_by_chance_is_no_fix() -> None:
     x = torch.tensor([1.0, 3.0, 3.0, 2.0])
     assert not only(largest_at, x, indices(0), B=4, expect={"y_ptr": indices(2)}).verified
+    assert not only(doubles, x, zeros(4), 4, B=4, expect={"y_ptr": zeros(4)}).verified
 
 
 def test_a_product_needs_ones() -> None:
