@@ -215,9 +215,10 @@ def turns(x_ptr, y_ptr, s0, s1, N: tl.constexpr):
 
 
 @triton.jit
-def factors(x_ptr, y_ptr, step, N: tl.constexpr):
+def factors(x_ptr, y_ptr, stride_x, N: tl.constexpr):
     i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
-    tl.store(y_ptr + i * N + j, tl.load(y_ptr + i * N + j) * tl.load(x_ptr + i * step))
+    x = tl.load(x_ptr + i * stride_x + j * (stride_x == 0))
+    tl.store(y_ptr + i * N + j, tl.load(y_ptr + i * N + j) * x)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +229,15 @@ def factors(x_ptr, y_ptr, step, N: tl.constexpr):
         (turns, normal(8, 8).T, (1, 8), None, []),
         (factors, torch.ones(1).expand(8), (1,), lambda _: torch.ones(8, 8),
          ["ignored-strides", "wrong-result"]),
-        (factors, torch.ones(1).expand(8), (0,), lambda _: torch.ones(8, 8), []),
+        (factors, torch.ones(1).expand(8), (0,), lambda _: torch.ones(8, 8),
+         ["out-of-bounds", "wrong-result"]),
     ],
 )
 def test_strides_are_the_cause_only_where_they_are(kernel, x, numbers, want, kinds) -> None:
     expect = {} if want is None else {"expect": {"y_ptr": want(x).contiguous()}}
     found = check(kernel, x, torch.ones(8, 8), *numbers, N=8, **expect)
     assert [one.kind for one in found] == kinds
+    assert all("stride" in one.advice for one in found if one.kind != "wrong-result")
     for one in found.of_kind("wrong-result"):
         assert not one.changes
         assert "With a contiguous copy of x_ptr" in one.advice
