@@ -215,8 +215,10 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
         expected[name] = Within(right, first.tolerances.elements(name, right, right))
     again = replace(options, expect=expected or None)  # a function is not called again
 
-    def results(kernel: Any, run: RunOptions = DEFAULT) -> Mapping[str, Any]:
-        after = copied(values)
+    def results(
+        kernel: Any, run: RunOptions = DEFAULT, others: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        after = copied({**values, **(others or {})})
         changed = BoundLaunch(kernel, first.findings.grid, (), {**launch.keywords, **after})
         made = prepare_bound(changed, first.prepared.target, _CHECK)
         is_late = run.completes_late

@@ -247,9 +247,11 @@ class FindingCollector:
         first = (key[0] if isinstance(key, tuple) else key for key in self._seen)
         return {key for key in first if isinstance(key, Operation)}
 
-    def forget(self, operation: Operation) -> None:
-        for key in list(self._seen):
-            if operation is key or (isinstance(key, tuple) and operation is key[0]):
+    def forget(self, operation: Operation | str) -> None:
+        """Leave out the faults at an operation, or one with a message."""
+        for key, pending in [*self._seen.items()]:
+            is_there = operation is key or (isinstance(key, tuple) and operation is key[0])
+            if is_there or pending.facts["message"] == operation:
                 del self._seen[key]
 
     def add(

@@ -42,7 +42,7 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.results import Within, elements_off, is_within
-from kernellab.records.launches import DEFAULT, RunOptions
+from kernellab.records.launches import DEFAULT
 
 # What wrong results say by themselves: each function compares them with the expected ones, and
 # returns a sentence, or None if it has nothing to say. Nothing runs.
@@ -217,7 +217,8 @@ def shifted_by_a_number(result: WrongTensor) -> str | None:
         return None
     number = float(distance.median())
     limit = result.allowed * 2 + 1e-6 * (result.left.abs() + abs(number))
-    if number == 0 or not bool(((distance - number).abs() <= limit).all()):
+    is_clear = abs(number) > 2 * float(limit.max())  # of smaller numbers, any would fit
+    if not is_clear or not bool(((distance - number).abs() <= limit).all()):
         return None
     name = next((n for n, v in result.numbers.items() if math.isclose(abs(number), v)), "")
     words = f"{name} = {number_text(abs(number))}" if name else number_text(abs(number))
@@ -644,8 +645,8 @@ class Trial:
     """The launch on which changes are tried.
 
     Attributes:
-        results: runs the launch with a kernel, and options of the run if they are given, on copies
-            of the arguments, and returns those.
+        results: runs the launch with a kernel, and options of the run and other arguments if they
+            are given, on copies of the arguments, and returns those.
         work: what the check took; see `session.Work`.
     """
 
@@ -713,6 +714,11 @@ class Trial:
             return self._with_proposal(finding, before)
         if before.of_kind("overwritten-argument"):
             return finding  # no change of the kernel keeps what the other argument overwrites
+        if rows := self._rearranged(before):
+            return self._of_strides(finding, rows)
+        given, due = self.values.get(finding.argument), self.expected[finding.argument]
+        if isinstance(given, torch.Tensor) and is_within(given, due):
+            return finding  # also a kernel that does nothing would be right
         repair = self._searched(finding, self._judge(finding, before))
         if repair is None and finding.kind == "rounding":
             return finding
@@ -732,6 +738,29 @@ class Trial:
         elif origin:
             words = f"{origin} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
+
+    def _rearranged(self, before: Findings) -> Mapping[str, torch.Tensor]:
+        """Return contiguous copies of the tensors that are read or written by other strides."""
+        names = {
+            each.argument
+            for each in before.findings
+            if each.kind in ("ignored-strides", "out-of-bounds")
+        }
+        return {
+            name: value.detach().contiguous()
+            for name, value in self.values.items()
+            if name in names and isinstance(value, torch.Tensor) and not value.is_contiguous()
+        }
+
+    def _of_strides(self, finding: Finding, rows: Mapping[str, torch.Tensor]) -> Finding:
+        """Return a wrong result that strides explain: a change of the kernel would only hide it."""
+        left = self._left_by(self.kernel, DEFAULT, rows)
+        if left is None or not is_within(left[finding.argument], self.expected[finding.argument]):
+            return finding
+        names = " and ".join(rows)
+        noun = "a contiguous copy" if len(rows) == 1 else "contiguous copies"
+        words = f"With {noun} of {names} (.contiguous()), which was tried, {finding.argument} is"
+        return replace(finding, advice=f"{words} right.")
 
     def _searched(self, finding: Finding, judge: Judge) -> Found | None:
         tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))
@@ -783,7 +812,7 @@ class Trial:
             for name, value in early.items()
         )
 
-    def _left_by(self, kernel: Any, *options: RunOptions) -> Mapping[str, Any] | None:
+    def _left_by(self, kernel: Any, *options: Any) -> Mapping[str, Any] | None:
         try:
             with limited(_SECONDS):
                 return self.results(kernel, *options)

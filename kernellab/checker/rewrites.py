@@ -1280,11 +1280,17 @@ def numbers(source: Source) -> Iterator[_Change]:
 
 @_family
 def wide_scalars(source: Source) -> Iterator[_Change]:
-    """Arguments that Triton passes as float32, beside tensors of float64."""
-    if not any("float64" in str(source.values[name].dtype) for name in source.tensors):
-        return
+    """Arguments whose annotation makes them narrower, or that Triton passes as float32, beside
+    tensors of float64.
+    """
+    is_wide = any("float64" in str(source.values[name].dtype) for name in source.tensors)
     for parameter in source.kernel.args.args:
-        if parameter.arg in source.floats and parameter.annotation is None:
+        name = parameter.arg
+        if parameter.annotation is not None and name in {*source.floats, *source.numbers}:
+            if name not in source.constants:
+                reason = f"The annotation in `{source.of(parameter)}` changes the number."
+                yield [(parameter, name)], reason
+        elif is_wide and name in source.floats:
             reason = f"A Python float is passed as float32, but `{parameter.arg}` needs float64."
             yield [(parameter, f'{parameter.arg}: "fp64"')], reason
 

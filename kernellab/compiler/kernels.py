@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Literal
 
@@ -146,6 +147,7 @@ def unwrap_kernel(
         }
         if isinstance(current, triton_api.Autotuner):
             added = {**current.configs[0].all_kwargs(), **added}
+            _set_blocks(current.configs[0], given)
         else:
             for name, compute in current.values.items():
                 if name not in given:
@@ -164,6 +166,24 @@ def unwrap_kernel(
         added |= current.added({*positional, *added, *keywords})
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
+
+
+def _set_blocks(config: Any, given: Mapping[str, Any]) -> None:
+    """Run the hook of a config if there are descriptors, whose blocks it may set; not on tensors'
+    memory.
+    """
+    if config.pre_hook is None or not any(
+        hasattr(value, "block_shape") for value in given.values()
+    ):
+        return
+    import torch
+
+    values = {
+        name: torch.empty_like(value, device="meta") if isinstance(value, torch.Tensor) else value
+        for name, value in given.items()
+    }
+    with suppress(Exception):  # a hook that reads tensors
+        config.pre_hook({**values, **config.all_kwargs()})
 
 
 def _check_is_no_launch(thing: Any) -> None:

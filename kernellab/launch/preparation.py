@@ -276,7 +276,7 @@ class EntryPoint:
         on_gpu: what happens to a launch whose tensors are on a GPU. "copied": the interpreter runs
             it on copies of the tensors on the CPU. "launched": Triton launches it, runs the hooks
             and binds. "bound": it is bound as any other, by a function that launches it itself.
-        runs_hooks: whether the kernel's pre-run hooks run.
+        runs_hooks: whether the pre-run hooks of the kernel and of a config run.
         keeps_assertions: whether `tl.device_assert` is checked without `debug=True`, which Triton
             needs for it.
         steps: whether it follows the source's lines: of Gluon kernels it takes `completion`.
@@ -383,6 +383,7 @@ def prepare(
     if not isinstance(kernel, JITFunction):
         kernel = as_triton_kernel(kernel)
     chosen = emulated_for(kernel) if target is None else parse_target(target)
+    whole = kernel
     if not isinstance(kernel, JITFunction) or isinstance(kernel, InductorKernel):
         kernel, keywords = unwrap_kernel(kernel, args, keywords, {})
     check_is_grid(grid, entry_point.name, kernel)
@@ -412,6 +413,7 @@ def prepare(
                 keywords = {name: values[name] for name in keywords}
                 notes = (_FROM_GPU.format(name=entry_point.name, size=format_bytes(size)),)
     if entry_point.runs_hooks:
+        _run_config_hook(whole, args, keywords)
         for hook in kernel.pre_run_hooks:
             hook(*args, **keywords)
     added = _assertions(kernel, {**keywords, **outright}) if entry_point.keeps_assertions else {}
@@ -511,6 +513,16 @@ def emulated_for(kernel: Any) -> Target:
 
 
 # Options that a launch may not have
+
+
+def _run_config_hook(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Run the hook of an autotuner's first config, which may set the block of a descriptor."""
+    while not isinstance(kernel, JITFunction | triton_api.Autotuner):
+        kernel = kernel.fn
+    config = None if isinstance(kernel, JITFunction) else kernel.configs[0]
+    if config is not None and config.pre_hook is not None:
+        given = dict(zip(kernel.arg_names, args, strict=False))
+        config.pre_hook({**given, **keywords, **config.all_kwargs()})
 
 
 def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOptions) -> None:

@@ -49,6 +49,7 @@ from kernellab.launch.cuda_tensors import (
     place_storage,
     seeing_gpu,
     session_is,
+    share_place,
 )
 from kernellab.records import Target
 from kernellab.torch_api import emulation
@@ -622,6 +623,8 @@ def _replacements() -> Iterator[Replacement]:
     yield torch, "set_autocast_enabled", following(lambda: is_on_gpu if current_session() else None)
     # `record_stream` takes no stream of ours.
     yield _watched(torch.Tensor, "record_stream", lambda *_: None)
+    for module in (torch, torch.utils.dlpack):
+        yield _watched(module, "from_dlpack", _from_dlpack)
     yield torch.Tensor, "__new__", around(torch.Tensor.__new__, made_unseen)
     yield torch.autograd.graph.saved_tensors_hooks, "__init__", _hooks_seeing_gpu()
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
@@ -636,6 +639,12 @@ def _replacements() -> Iterator[Replacement]:
     context = emulation.DeviceContext
     yield context, "__torch_function__", around(context.__torch_function__, on_default_device)
     yield threading.Thread, "start", around(threading.Thread.start, start_inside)
+
+
+def _from_dlpack(by_torch: Any, _session: GpuSession, source: Any, **options: Any) -> Any:
+    made = by_torch(source, **options)
+    share_place(made, source)
+    return made
 
 
 def _hooks_seeing_gpu() -> Callable[..., None]:

@@ -587,7 +587,7 @@ def with_source(
     Args:
         function: the JIT function.
         source: its text from `def` on, without indentation, with the same parameters, except that
-            some may be annotated as "fp64".
+            some may be annotated as "fp64", or no longer be annotated.
         unspecialized: more parameters for `do_not_specialize`.
         helpers: functions that it calls in place of those of the same global names.
     """
@@ -601,8 +601,11 @@ def with_source(
         python.__closure__,
     )
     copy.__module__, copy.__qualname__ = python.__module__, python.__qualname__
-    types = dict(re.findall(r'(\w+): "(fp64)"', source.partition("):")[0]))
-    copy.__annotations__ = {**python.__annotations__, **types}
+    header = source.partition("):")[0]
+    types = {**python.__annotations__, **dict(re.findall(r'(\w+): "(fp64)"', header))}
+    copy.__annotations__ = {
+        name: types[name] for name in re.findall(r"(\w+)\s*:", header) if name in types
+    }
     copy.__kwdefaults__ = python.__kwdefaults__
     settings = {name: value for name, value in jit_settings(function).items() if value is not None}
     if unspecialized:

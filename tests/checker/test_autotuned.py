@@ -7,6 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 
@@ -76,6 +77,23 @@ def test_trials_that_change_nothing_are_a_note() -> None:
 )
 def test_what_is_restored_or_not_read_is_right(kernel, x, configs, settings) -> None:
     assert not kernellab.check(tuned(kernel, configs, **settings), grid, x, 50)
+
+
+@triton.jit
+def copies_block(x_desc, y_desc, BLOCK: tl.constexpr):
+    y_desc.store([tl.program_id(0) * BLOCK], x_desc.load([tl.program_id(0) * BLOCK]))
+
+
+def test_the_hook_of_a_config_sets_the_block_of_descriptors() -> None:
+    def set_block(values: dict[str, Any]) -> None:
+        for name in ("x_desc", "y_desc"):
+            values[name].block_shape = [values["BLOCK"]]
+
+    kernel = tuned(copies_block, [triton.Config({"BLOCK": 32}, pre_hook=set_block)], key=[])
+    x, y = (TensorDescriptor.from_tensor(torch.rand(64), [1]) for _ in range(2))
+    assert "32xf32" in kernellab.compile(kernel, x, y, target="sm_90").stages["ttir"].text
+    x, y = (TensorDescriptor.from_tensor(torch.rand(64), [1]) for _ in range(2))
+    assert not kernellab.check(kernel, (2,), x, y, expect={"y_desc": x.base})
 
 
 @pytest.mark.usefixtures("no_fixes")

@@ -112,18 +112,22 @@ def wraps(x_ptr, out_ptr, n, DIVISOR: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "n", "divisor", "is_broken"),
+    ("dtype", "n", "divisor", "block", "is_broken"),
     [
-        (torch.float32, 100, 1, False), (torch.float32, 98, 1, True), (torch.float16, 100, 1, True),
-        (torch.float16, 104, 1, False), (torch.int8, 104, 1, True), (torch.int8, 112, 1, False),
-        (torch.float32, 100, 4, True),
+        (torch.float32, 100, 1, 512, False), (torch.float32, 98, 1, 512, True),
+        (torch.float16, 100, 1, 1024, True), (torch.float16, 104, 1, 1024, False),
+        (torch.int8, 104, 1, 2048, True), (torch.int8, 112, 1, 2048, False),
+        (torch.float32, 100, 4, 512, True), (torch.float32, 98, 1, 128, False),
     ],
 )  # fmt: skip
-def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None:
-    """A vector of 16 bytes is as wide as the compiler makes an access."""
+def test_wrapped_indices_count_for_vectors(dtype, n, divisor, block, is_broken) -> None:
+    """A vector of 16 bytes is as wide as the compiler makes an access; 128 threads load 128
+    elements one by one.
+    """
     x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)
-    found = kernellab.check(wraps, (4,), x, out, n, DIVISOR=divisor, BLOCK=32)
+    found = kernellab.check(wraps, (1,), x, out, n, DIVISOR=divisor, BLOCK=block, target="sm_90")
     assert set(found.kinds) == ({"broken-hint"} if is_broken else set())
+    assert any("the same" in note for note in found.notes) == (block == 128)
 
 
 @triton.jit

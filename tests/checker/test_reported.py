@@ -205,6 +205,79 @@ def test_a_wrong_value_says_where_it_came_from(
     assert expected in one.advice
 
 
+# Strides that a kernel ignores, and those that it receives (triton#2150, TransformerEngine#623)
+
+
+@triton.jit
+def turns(x_ptr, y_ptr, s0, s1, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(y_ptr + i * N + j, tl.trans(tl.load(x_ptr + i * s0 + j * s1)))
+
+
+@triton.jit
+def factors(x_ptr, y_ptr, stride_x, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + i * stride_x + j * (stride_x == 0))
+    tl.store(y_ptr + i * N + j, tl.load(y_ptr + i * N + j) * x)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "numbers", "want", "kinds"),
+    [
+        (turns, normal(8, 8).T, (8, 1), lambda x: x.T, ["ignored-strides", "wrong-result"]),
+        (turns, normal(8, 8).T, (1, 8), lambda x: x.T, []),
+        (turns, normal(8, 8).T, (1, 8), None, []),
+        (factors, torch.ones(1).expand(8), (1,), lambda _: torch.ones(8, 8),
+         ["ignored-strides", "wrong-result"]),
+        (factors, torch.ones(1).expand(8), (0,), lambda _: torch.ones(8, 8),
+         ["out-of-bounds", "wrong-result"]),
+    ],
+)
+def test_strides_are_the_cause_only_where_they_are(kernel, x, numbers, want, kinds) -> None:
+    expect = {} if want is None else {"expect": {"y_ptr": want(x).contiguous()}}
+    found = check(kernel, x, torch.ones(8, 8), *numbers, N=8, **expect)
+    assert [one.kind for one in found] == kinds
+    assert all("stride" in one.advice for one in found if one.kind != "wrong-result")
+    for one in found.of_kind("wrong-result"):
+        assert not one.changes
+        assert "With a contiguous copy of x_ptr" in one.advice
+
+
+# Annotations that change a number (triton#7408)
+
+
+@triton.jit
+def by_int8(x_ptr, y_ptr, s: tl.int8, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) * s)
+
+
+@triton.jit
+def by_uint16(x_ptr, y_ptr, s: tl.uint16, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) + s)
+
+
+@triton.jit
+def by_half(x_ptr, y_ptr, s: tl.float16, B: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, B), tl.load(x_ptr + tl.arange(0, B)) * s)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "number", "kinds"),
+    [
+        (by_int8, indices(1, 2), 300, ["cast-overflow", "wrong-result"]),
+        (by_int8, indices(1, 2), -128, []),
+        (by_uint16, indices(1, 2), -1, ["cast-overflow", "wrong-result"]),
+        (by_half, normal(2), 0.1, ["wrong-result"]),
+        (by_half, normal(2), 0.125, []),
+    ],
+)
+def test_an_annotation_that_changes_a_number_is_the_cause(kernel, x, number, kinds) -> None:
+    want = x + number if kernel is by_uint16 else x * number
+    found = check(kernel, x, torch.zeros_like(x), number, B=2, expect={"y_ptr": want})
+    assert [one.kind for one in found] == kinds
+    assert all("(x_ptr, y_ptr, s, B:" in new(one) for one in found)
+
+
 # Arguments that share memory (Liger#507, #508)
 
 
@@ -395,15 +468,23 @@ def asserts(x_ptr, y_ptr, n, LIMIT: tl.constexpr, B: tl.constexpr):
     tl.store(y_ptr + i, x, mask=i < n)
 
 
-def test_a_remainder_as_in_python() -> None:
+@triton.jit
+def quotient(x_ptr, y_ptr, m, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, tl.cdiv(tl.load(x_ptr + i), m))
+
+
+@pytest.mark.parametrize(("kernel", "want"), [(remainder, 0), (quotient, 1)])
+def test_integers_round_as_in_python(kernel, want) -> None:
     x = indices(-5, -3, 3, 5)
-    fixed = new(only(remainder, x, indices(0, 0, 0, 0), 3, B=4, expect={"y_ptr": x % 3}))
-    assert "% m + m) % m" in fixed
+    expect = {"y_ptr": (x % 3, -(-x // 3))[want]}
+    assert "% m + m) % m" in new(only(kernel, x, indices(0, 0, 0, 0), 3, B=4, expect=expect))
 
 
 def test_a_number_that_is_right_by_chance_is_no_fix() -> None:
     x = torch.tensor([1.0, 3.0, 3.0, 2.0])
     assert not only(largest_at, x, indices(0), B=4, expect={"y_ptr": indices(2)}).verified
+    assert not only(doubles, x, zeros(4), 4, B=4, expect={"y_ptr": zeros(4)}).verified
 
 
 def test_a_product_needs_ones() -> None:

@@ -8,6 +8,7 @@ from kernellab.checker.detectors.barriers import MissingBarrier
 from kernellab.checker.detectors.contracts import (
     AutotunedInPlace,
     HistogramBins,
+    NarrowArgument,
     NotAssociative,
     OverwrittenArgument,
     SizeOfTopk,
@@ -39,7 +40,7 @@ from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
 DETECTORS: tuple[type[Detector], ...] = (
     OutOfBounds, FailedAssertion, UninitializedRead, LaneCollision, LostUpdate, Race,
     UnwrittenOutput, UnusedOutput, EndlessLoop, MissingOther, OrderDependence, IndexOverflow,
-    BrokenHints, DescriptorAlignment, HistogramBins, SizeOfTopk, NotAssociative,
+    BrokenHints, DescriptorAlignment, HistogramBins, SizeOfTopk, NarrowArgument, NotAssociative,
     OverwrittenArgument, AutotunedInPlace, MissingBarrier, MissingWait, NonFinite, HalfOverflow,
     NarrowOverflow, CastOverflow, DivisionByZero, StalledSum, DotPrecision, DotCancellation,
     TruncatedStore, IgnoredStrides, WrongResult, NanResults, RepeatedRandom,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.nan_sources import is_users
 from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.common.containers import sparse_zeros
 from kernellab.common.text import number_text, number_texts
 from kernellab.errors import SourcePosition, suggestion
 from kernellab.interpreter.memory import global_memory
@@ -154,7 +156,7 @@ class OverwrittenArgument(Detector):
             return
         key = start, buffer.itemsize
         if key not in self._writes:
-            self._writes[key] = numpy.zeros(len(buffer.elements), numpy.int64)
+            self._writes[key] = sparse_zeros(len(buffer.elements), numpy.int32)
         writes = self._writes[key]
         index, on = numpy.broadcast_arrays(
             with_program_axis(access.index, access.rank),
@@ -257,6 +259,34 @@ class HistogramBins(Detector):
             }
 
         self.collector.report(computed, outside, rank, facts_of)
+
+
+class NarrowArgument(Detector):
+    """Check that each integer argument fits in the type that its annotation gives it."""
+
+    kinds = ("cast-overflow",)
+
+    def end(self) -> None:
+        for name, kind in self.run.call.specialization.signature.items():
+            value, match = self.run.call.values.get(name), re.fullmatch(r"([iu])(\d+)", str(kind))
+            if type(value) is not int or match is None or kind == "i1":
+                continue
+            size = 1 << int(match[2])
+            least = -(size >> 1) if match[1] == "i" else 0
+            if not least <= value < least + size:
+                self._report(name, value, f"{'u' * (not least)}int{match[2]}", least, size)
+
+    def _report(self, name: str, value: int, kind: str, least: int, size: int) -> None:
+        facts = {
+            "argument": name,
+            "position": definition_of(self.run.kernel),
+            "message": (
+                f"{name} is annotated as {kind} ({least:,} to {least + size - 1:,}), and {value:,} "
+                f"does not fit: the kernel gets {(value - least) % size + least:,}"
+            ),
+            "advice": "Without an annotation, Triton chooses a type that the number fits.",
+        }
+        self.collector.add(name, facts)
 
 
 class SizeOfTopk(Detector):

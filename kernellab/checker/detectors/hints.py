@@ -7,8 +7,9 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy
 import torch
@@ -18,12 +19,12 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
-from kernellab.checker.kernel_source import Source, mask_argument
-from kernellab.checker.records import Proposal
+from kernellab.checker.kernel_source import NotReadable, Source, mask_argument
+from kernellab.checker.records import Finding, Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.targets import has_copy_engine
-from kernellab.errors import SourcePosition
+from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.affine import AffineTile, as_array
 from kernellab.interpreter.codegen.indices import variable_of
 from kernellab.interpreter.execution.program import ProgramCode, per_code
@@ -33,6 +34,9 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
+
+if TYPE_CHECKING:
+    from kernellab.checker.session import CheckSession
 
 # Find the hints in a kernel's source. In the IR, a hint is an attribute of the operation that
 # computed the value, which may be on an earlier line.
@@ -117,6 +121,12 @@ _HINT_ADVICE = (
 )
 
 
+_HARMLESS = (
+    "The hint on line {0} is false ({1}), and changes nothing: without it, the code for {2} is the "
+    "same."
+)
+
+
 @dataclass(frozen=True)
 class _Promise:
     """The hints for one value: by hint, a number for each dimension; a scalar has one dimension."""
@@ -147,6 +157,8 @@ class BrokenHints(Detector):
         super().__init__(run)
         self._promises: dict[Operation, tuple[_Promise, ...]] = {}
         self._carried: dict[Operation, Sequence[Value]] = {}
+        self._wrapped: set[str] = set()
+        """The messages about indices that wrap."""
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -187,6 +199,42 @@ class BrokenHints(Detector):
                 promises = tuple(_limited(promise, most) for promise in promises)
             self._promises[op] = promises
         return self._promises[op]
+
+    def investigate(self, session: CheckSession) -> None:
+        """Turn hints for indices that wrap into notes, if the code without them is the same."""
+        text = plain = str(self.run.kernel.src)
+        for finding in [each for each in self.findings() if each.what in self._wrapped]:
+            shorter = self._without(finding, text)
+            if shorter is not None and self._are_alike(shorter, plain):
+                text = shorter
+                self.collector.forget(finding.what)
+                self.notes += (_HARMLESS.format(finding.line, finding.what, self.run.target),)
+
+    def _without(self, finding: Finding, text: str) -> str | None:
+        """Return the kernel's source without the hint of a finding; None if it is not there."""
+        source, first = Source(text, {}), triton_api.definition_of(self.run.kernel)
+        hint = next((name for name in HINTS if finding.what.startswith(f"tl.{name} ")), None)
+        place = finding.position
+        if hint is not None and place is not None and place.file == first.file:
+            with suppress(NotReadable):
+                for call in source.calls(hint):
+                    if call.lineno == place.line - first.line + 1 and call.args:
+                        return source.replaced((call, source.of(call.args[0])))
+        return None
+
+    def _are_alike(self, *texts: str) -> bool:
+        """Return whether sources of the kernel have the same instructions for the target."""
+        call, codes = self.run.call, []
+        for text in texts:
+            kernel = triton_api.with_source(self.run.kernel, text)
+            with suppress(KernelLabError):
+                compiled = triton_api.compile_kernel(
+                    kernel, call.specialization, self.run.target, call.options
+                )
+                code = str(compiled.stages.get("ptx") or compiled.stages["amdgcn"])
+                lines = (line.strip() for line in code.splitlines())
+                codes.append([line for line in lines if not line.startswith(".loc")])
+        return len(codes) == len(texts) and codes.count(codes[0]) == len(codes)
 
     # Assumptions
 
@@ -244,11 +292,10 @@ class BrokenHints(Detector):
             location = (
                 operations.locate(about.owner.location) if isinstance(about, OpResult) else None
             )
-            facts = {
-                "message": _format_broken(broken, values, where, promise),
-                "advice": _HINT_ADVICE,
-                "values": {},
-            }
+            message = _format_broken(broken, values, where, promise)
+            if isinstance(about.owner, _REMAINDERS) and not _is_divided(about):
+                self._wrapped.add(message)
+            facts = {"message": message, "advice": _HINT_ADVICE, "values": {}}
             position = call_of_hint(self.run.kernel, broken.hint, location, variable_of(about))
             return facts if position is None else {**facts, "position": position}
 

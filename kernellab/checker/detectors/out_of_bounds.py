@@ -320,7 +320,8 @@ def _pointer_advice(
     if known is None:
         extents = Extents.of(view)
         last = sum((n - 1) * step for n, step in zip(extents.shape, extents.strides))
-        advice = _BETWEEN.format(extents.strides) if 0 <= index <= last else _ANY
+        of_strides = 0 <= index <= last or 0 in extents.strides
+        advice = _BETWEEN.format(extents.strides) if of_strides else _ANY
         return {"advice": advice, "why": _SKIPPED}
     proposals: tuple[Proposal, ...] = ()
     if known.bound:

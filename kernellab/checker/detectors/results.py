@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +19,7 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, u
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.element_inputs import LastWriter, inputs_by_argument, inputs_in, last_writer
 from kernellab.checker.exact_functions import Function, carries
+from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.records import Inputs
 from kernellab.checker.reference_run import Cause, Followed, ReferenceRun, Step
 from kernellab.checker.shadow_values import Array, Shadow, reach
@@ -56,10 +59,7 @@ class WrongResult(Detector):
         return bool(run.expected)
 
     def investigate(self, session: CheckSession) -> None:
-        tensors = {name: self.run.tensors[name] for name in self.run.expected}
-        actual = Results(tensors, self.run.copies)
-        expected = Results(self.run.expected, LazyCopies())
-        for apart in differences(actual, expected, self.run.tolerances):
+        for apart in _wrong(self.run):
             rounding = self._rounding(apart.name, session)
             if rounding is not None and rounding.within:
                 self._report_rounding(apart, rounding)
@@ -108,18 +108,25 @@ class WrongResult(Detector):
     def _other_blocks(self) -> str:
         """Say in which parameters an autotuner's configs differ: a fixed grid fits one of them."""
         configs = [] if self.run.autotuner is None else self.run.autotuner.configs
-        names = [
-            name
+        values = {
+            name: [config.kwargs.get(name) for config in configs]
             for name in (configs[0].kwargs if configs else ())
-            if any(config.kwargs.get(name) != configs[0].kwargs[name] for config in configs)
-        ]
-        if not names:
+        }
+        differing = {name: given for name, given in values.items() if len({*given}) > 1}
+        if not differing:
             return ""
-        given = ", ".join(f"{name}={configs[0].kwargs[name]}" for name in names)
-        return (
-            f" This is the config with {given}, and other configs have other values. A grid that "
-            f'depends on them is a function: lambda meta: (triton.cdiv(n, meta["{names[0]}"]),).'
+        given = ", ".join(f"{name}={numbers[0]}" for name, numbers in differing.items())
+        words = (
+            f" This is the config with {given}, and other configs have other values: what their "
+            "trials write may hide the fault in the first launch."
         )
+        sizes = (name for name, given in differing.items() if all(given))
+        for name in itertools.islice(sizes, 1):
+            words += (
+                " A grid that depends on them is a function: "
+                f'lambda meta: (triton.cdiv(n, meta["{name}"]),).'
+            )
+        return words
 
     def _report(
         self,
@@ -154,6 +161,12 @@ class WrongResult(Detector):
         self.collector.add(
             apart.name, facts, () if writer.last is None else (writer.last,), apart.count
         )
+
+
+def _wrong(run: CheckedRun) -> Iterator[Difference]:
+    """Yield where results differ from the expected ones."""
+    actual = Results({name: run.tensors[name] for name in run.expected}, run.copies)
+    return differences(actual, Results(run.expected, LazyCopies()), run.tolerances)
 
 
 _IS_RIGHT = (
@@ -234,7 +247,7 @@ class IgnoredStrides(Detector):
 
     def investigate(self, session: CheckSession) -> None:
         names = [name for name in self._first if name in self._suspects]
-        if not names:
+        if not names or (self.run.expected and not any(_wrong(self.run))):
             return
         outside: set[Operation] = set()
         try:
@@ -292,7 +305,7 @@ def _suspects(run: CheckedRun) -> list[str]:
             _is_rearranged(tensor)
             and isinstance(values.get(name), torch.Tensor)
             and (starts.count(start) == 1 or start in kept)
-            and not _receives_strides(name, tensor, tensors, values)
+            and not _receives_strides(run, name, tensor)
         ):
             suspects.append(name)
     return suspects
@@ -322,19 +335,30 @@ def _foreign(tensor: torch.Tensor) -> set[int]:
     return _needed(tensor) - rows - {0}
 
 
-def _receives_strides(
-    name: str,
-    tensor: torch.Tensor,
-    tensors: Mapping[str, torch.Tensor],
-    values: Mapping[str, Any],
-) -> bool:
-    """Return whether all strides of a tensor reach the kernel, by parameters' names or values."""
-    needed = _needed(tensor)
-    if needed <= {*strides_for(name, [*tensors], values)}:
+def _receives_strides(run: CheckedRun, name: str, tensor: torch.Tensor) -> bool:
+    """Return whether all strides of a tensor reach the kernel, by parameters' names or values, or
+    as parameters that follow one on another, and that the kernel multiplies with.
+    """
+    needed, values = _needed(tensor), run.call.values
+    if needed <= {*strides_for(name, [*run.tensors], values)}:
         return True
-    sizes = {size for other in tensors.values() for size in (*other.shape, other.numel())}
+    sizes = {size for other in run.tensors.values() for size in (*other.shape, other.numel())}
     numbers = {value for value in values.values() if type(value) is int}
-    return bool(needed & (numbers - sizes))
+    return bool(needed & (numbers - sizes)) or tensor.stride() in _factors(run, tensor.ndim)
+
+
+def _factors(run: CheckedRun, count: int) -> Iterator[tuple[Any, ...]]:
+    """Yield numbers of parameters that follow one on another, if each is a factor in the source."""
+    source = Source(str(run.kernel.src), run.call.values)
+    with suppress(NotReadable):
+        products = (node for node in source.nodes if isinstance(node, ast.BinOp))
+        sides = ((node.left, node.right) for node in products if isinstance(node.op, ast.Mult))
+        factors = {side.id for both in sides for side in both if isinstance(side, ast.Name)}
+        given = [*run.call.values.items()]
+        for at in range(len(given) + 1 - count if count > 1 else 0):
+            names, numbers = zip(*given[at : at + count])
+            if {*names} <= factors - {*source.constants} and {*map(type, numbers)} == {int}:
+                yield numbers
 
 
 def _made_contiguous(

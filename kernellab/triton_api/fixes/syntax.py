@@ -134,7 +134,10 @@ def _assigned_element(refused: Refusal, _: re.Match[str]) -> Fix:
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
     target = targets[0]
     name = refused.text(target.value, 24) if isinstance(target, ast.Subscript) else ""
-    index = refused.text(target.slice, 16) if isinstance(target, ast.Subscript) else ""
+    is_one = isinstance(target, ast.Subscript) and not isinstance(
+        target.slice, ast.Slice | ast.Tuple
+    )
+    index = refused.text(target.slice, 16) if is_one else ""
     value = refused.scope.get(name)
     if value is not None and not is_tile(value):
         return Fix(
@@ -142,10 +145,18 @@ def _assigned_element(refused: Refusal, _: re.Match[str]) -> Fix:
             f"Write tl.store({name} + {index or 'offset'}, value).",
         )
     name = name if name.isidentifier() else "x"
-    return Fix(
-        f"elements of a tile cannot be assigned, and {name} is a tile.",
+    written = (
         f"Write {name} = tl.where(offsets == {index or 'k'}, value, {name}), with the offsets of "
-        "its elements.",
+    )
+    if not is_one:
+        written = (
+            f"Store the part to memory, or write {name} = tl.where(mask, value, {name}), where "
+        )
+        written += (
+            "value has the shape of the whole, and mask is true for the part: from the offsets of "
+        )
+    return Fix(
+        f"elements of a tile cannot be assigned, and {name} is a tile.", f"{written}its elements."
     )
 
 
