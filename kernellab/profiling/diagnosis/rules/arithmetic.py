@@ -520,11 +520,18 @@ def _why_older(op: Operation, element: str, evidence: Evidence) -> tuple[str, st
 
 @rule("widened-product")
 def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
-    """Operands that were loaded in 16 bits and made fp32 for the product."""
+    """Operands that were loaded in 16 bits, or as integers, and made fp32 for the product."""
     from_narrow = {
         op: [_widened_from(operand) for operand in op.operands[:2]] for op in evidence.dots
     }
-    op = next((op for op, narrow in from_narrow.items() if all(narrow)), None)
+    op = next(
+        (
+            op
+            for op, narrow in from_narrow.items()
+            if all(narrow) and not _FLOATS.isdisjoint(narrow)
+        ),
+        None,
+    )
     if op is None:
         return
     wide = [op for op, narrow in from_narrow.items() if any(narrow)]
@@ -550,14 +557,20 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
         if cycles
         else costs.saved_by(issue=work.issue - evidence.scalar_slots(op) * evidence.times(op) / 2)
     )
-    narrow = from_narrow[op][0]
+    narrow = next(each for each in from_narrow[op] if each in _FLOATS)
+    whole = next((each for each in from_narrow[op] if each not in _FLOATS), "")
     yield finding(
         "widened-product",
-        f"both operands are {narrow} in memory and are made f32 before the matmul, which "
-        "halves its rate and doubles its shared memory",
+        f"{f'the operands are {narrow} and {whole}' if whole else f'both operands are {narrow}'} "
+        "in memory and are made f32 before the matmul, which halves its rate and doubles its "
+        "shared memory",
         cost,
         position_of(op),
-        f"Pass the {narrow} tiles to tl.dot as they are: it adds up in fp32 anyway.",
+        f"Pass the {narrow} tiles to tl.dot as they are: it adds up in fp32 anyway."
+        + (
+            f" Convert the integers to {narrow} too, and scale in it or after the matmul."
+            * bool(whole)
+        ),
         {**_sizes(op), "in memory": narrow, "in the product": "f32"},
         "the TTGIR",
     )
@@ -569,10 +582,17 @@ def _widened_from(value: SSAValue) -> str:
         value, ttg.ConvertLayoutOp, ttg.LocalAllocOp, ttg.LocalLoadOp, tt.TransOp,
         ttg.MemDescTransOp, tt.ReshapeOp,
     )  # fmt: skip
-    if not isinstance(made, mlir.ExtFOp):
+    if isinstance(made, mlir.MulFOp):  # integers times their scale
+        scaled = (maker(each, ttg.ConvertLayoutOp) for each in made.operands)
+        made = next((each for each in scaled if isinstance(each, _FROM_INTEGERS)), made)
+    if not isinstance(made, mlir.ExtFOp | mlir.SIToFPOp | mlir.UIToFPOp):
         return ""
-    before = str(element_type(made.operand.type))
-    return before if before in ("f16", "bf16") else ""
+    before = str(element_type(made.operands[0].type))
+    return before if before in _FLOATS or isinstance(made, _FROM_INTEGERS) else ""
+
+
+_FLOATS = frozenset({"f16", "bf16"})
+_FROM_INTEGERS = (mlir.SIToFPOp, mlir.UIToFPOp)
 
 
 def _sizes(op: Operation) -> dict[str, int]:
