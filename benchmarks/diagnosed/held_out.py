@@ -233,6 +233,9 @@ _FLAT = {"BM": 64, "BN": 64, "WIDTH": 64, "CAUSAL": False, "WIDE": False, "LONG_
 _UNEVEN = {"M": 2176, "N": 2048, "K": 4096}
 
 _ALSO = {
+    # 80 us where DRAM needs 31, and 34 GFLOP in 338 us: these two could be faster.
+    "norm-gradients-by-row": ("loop-not-pipelined",),
+    "packed-widened": ("repeated-loads", "bank-conflict"),
     "four-tiles-more": ("tail-wave",),  # 272 programs, of which the busiest SM has 3
     "exact-covariance": ("bank-conflict",),  # it is slower than the slow kernel
 }
@@ -566,8 +569,8 @@ LATEST = (
         "lanes along the columns", ("out",), "tl.load(x", 6.0, 1e-2,
     ),
 )  # fmt: skip
-"""Defects of kernels that people publish. No rule and no fit has seen them: their kinds and gains
-were written down before they were diagnosed or timed.
+"""Defects of kernels that people publish. Their kinds and gains were written down before they were
+diagnosed or timed; five rules were changed after their times were known, by what they showed.
 """
 
 HELD_OUT = (*_FIRST, *BLIND, *LATEST)
