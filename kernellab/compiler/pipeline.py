@@ -33,7 +33,6 @@ from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.kernel_contents import content_of
-from kernellab.triton_api.patches import Watcher
 from kernellab.triton_api.pipeline import list_passes
 
 
@@ -305,19 +304,6 @@ def compile_bound(
         ttgir_lines = record == "passes"
     compiled, passes = _compile_and_record(kernel, call, target, record, ttgir_lines, for_launch)
     return compilation_of(kernel, call, target, compiled, passes)
-
-
-def compile_ttir(compilation: Compilation, ttir: str, changed: Mapping[str, Any]) -> Compilation:
-    """Compile a kernel on from another text of its TTIR, with some options changed; the machine
-    code names lines of TTGIR. Raises CompileError: the compiler refused it.
-    """
-    kernel, call = compilation.sources.kernel, compilation.sources.call
-    assert call is not None, "the kernel is at hand"
-    call = replace(call, values={}, options={**call.options, **changed})
-    given = IrText(ttir, "ttir", file=kernel.__name__)
-    arguments = (given, compilation.target, call.options, Watcher(), {})
-    compiled = triton_pipeline.compile_text(*arguments, ttgir_lines=True)
-    return compilation_of(kernel, call, compilation.target, compiled, ())
 
 
 def _compile_and_record(

@@ -307,8 +307,6 @@ def compile_text(
     options: Mapping[str, Any],
     watcher: Watcher,
     replacements: Mapping[str, Sequence[PassCall]],
-    *,
-    ttgir_lines: bool = False,
 ) -> triton_api.CompiledKernel:
     """Compile on from an IR text. A bad text, and an odd order of passes, may abort the process.
 
@@ -318,7 +316,6 @@ def compile_text(
         watcher: may leave out passes, and raise `triton_api.PipelineStopped`: what was made until
             then is returned.
         replacements: stage -> the passes to run in it instead.
-        ttgir_lines: as for `compile_kernel`.
 
     Raises:
         CompileError: the compiler refused it; the position is in the text (file `given.file`), or
@@ -348,8 +345,6 @@ def compile_text(
                     f"{', '.join(names)}."
                 )
             stages = {name: stages[name] for name in names[names.index(given.language) + 1 :]}
-        if ttgir_lines:
-            stages["llir"] = triton_api.after_location_snapshot(stages["llir"], given.file)
         return _run_stages(stages, start, target, parsed, session, _facts(given))
 
 

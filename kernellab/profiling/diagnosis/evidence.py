@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -18,7 +18,7 @@ from kernellab.compiler.analyses.records import Conversion, PointerFacts
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.passes import without_locations
-from kernellab.compiler.pipeline import compile_bound, compile_ttir
+from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import Gpu
@@ -608,22 +608,12 @@ class Evidence:
         they cannot be tried: the launch was not estimated, or does not compile with them.
         """
         call, kernel = self.compilation.sources.call, self.compilation.sources.kernel
-        if call is None or kernel is None:
+        if self.estimate is None or call is None or kernel is None:
             return None
         changed = replace(call, values={}, options={**call.options, **options})
-        return self._saved_by(
-            lambda: compile_bound(kernel, changed, self.compilation.target, ttgir_lines=True)
-        )
-
-    def saved_staged(self, staged: Staged) -> float | None:
-        """Return the same for a kernel with another num_stages of a loop."""
-        return self._saved_by(lambda: compile_ttir(self.compilation, staged.ttir, staged.options))
-
-    def _saved_by(self, compiled: Callable[[], Compilation]) -> float | None:
-        if self.estimate is None:
-            return None
         try:
-            after = estimate(compiled(), self.grid, (), self.values)
+            tried = compile_bound(kernel, changed, self.compilation.target, ttgir_lines=True)
+            after = estimate(tried, self.grid, (), self.values)
         except KernelLabError:
             return None
         return 1 - after.microseconds / self.estimate.microseconds
@@ -651,8 +641,6 @@ class Staged:
 
     advice: str
     shared_bytes: int
-    ttir: str
-    options: Mapping[str, Any]
 
 
 def with_stages(evidence: Evidence, loop: Loop, stages: int) -> Staged | None:
@@ -666,9 +654,9 @@ def with_stages(evidence: Evidence, loop: Loop, stages: int) -> Staged | None:
     try:
         before, _ = allocated(ttir, compilation.target, compilation.options)
         for advice, text, options in _ways(evidence, loop, ttir, stages):
-            after, shared = allocated(text, compilation.target, {**compilation.options, **options})
+            after, shared = allocated(text, compilation.target, options)
             if without_locations(after) != without_locations(before):
-                return Staged(advice.format(f"num_stages={stages}"), shared, text, options)
+                return Staged(advice.format(f"num_stages={stages}"), shared)
     except KernelLabError:
         pass  # it does not compile with so many stages
     return None
@@ -680,12 +668,12 @@ def _ways(
     """Yield the advice, the TTIR and the options of each way to write a num_stages: the launch's
     option, which does not change a loop that has its own, and the loop's `tl.range`.
     """
-    own = _with_own(ttir, loop, stages)
+    options = evidence.compilation.options
     if evidence.own_stages(loop) is None:
-        yield "Compile with {}.", ttir, {"num_stages": stages}
-        yield "Write for i in tl.range(..., {}).", own, {}
+        yield "Compile with {}.", ttir, {**options, "num_stages": stages}
+        yield "Write for i in tl.range(..., {}).", _with_own(ttir, loop, stages), options
     else:
-        yield "Write {} in the tl.range of this loop.", own, {}
+        yield "Write {} in the tl.range of this loop.", _with_own(ttir, loop, stages), options
 
 
 def _with_own(ttir: str, loop: Loop, stages: int) -> str:

@@ -15,7 +15,7 @@ from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop, Staged, with_stages
-from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding
+from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic, empty_share
 
@@ -39,7 +39,7 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
         if all(evidence.is_fixed(load) or _stays_near(evidence, load) for load in loads):
             continue  # that they are in the loop at all is another finding; L1 has the others
         products = any(has(op, DotLike) for op in loop.op.walk())
-        why, advice, staged = _why_not(evidence, loop, loads, products)
+        why, advice = _why_not(evidence, loop, loads, products)
         waits, most = evidence.waits_in(loop)
         if not why or waits < most / 2:
             continue  # the compiler unrolled it: several iterations wait together
@@ -47,10 +47,6 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             cost = _saved_in_stages(evidence, loop)
         else:
             cost = evidence.costs.saved_ahead(waits, _STAGES - 1)
-            if staged is not None and cost >= WORTH_SAYING:
-                # The copies through shared memory take instructions too.
-                tried = evidence.saved_staged(staged)
-                cost = cost if tried is None else min(cost, tried)
         yield finding(
             "loop-not-pipelined",
             f"each iteration of this loop waits for its own loads: {why}",
@@ -89,27 +85,25 @@ def _is_ahead(load: Traffic) -> bool:
 
 def _why_not(
     evidence: Evidence, loop: Loop, loads: list[Traffic], products: bool
-) -> tuple[str, str, Staged | None]:
+) -> tuple[str, str]:
     if evidence.chained(loop.op) > 1:
         return (
             "one load's address is loaded by another",
             "Load the indices of the next iteration ahead, or all of them in front of the loop.",
-            None,
         )
     if isinstance(loop.op, mlir.WhileOp):
         return (
             "a while loop is not pipelined",
             "Write it as a for loop over range(...) whose length is known when it begins.",
-            None,
         )
     stages = evidence.stages_of(loop)
     if stages < 2 and (products or evidence.own_stages(loop) is not None):
         if (staged := with_stages(evidence, loop, 3)) is not None:
-            return f"num_stages={stages} asks for it", staged.advice, staged
+            return f"num_stages={stages} asks for it", staged.advice
     if evidence.compilation.target.arch == "75":
-        return "sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.", None
+        return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
     if any(isinstance(op, flow.LOOPS) for op in loop.op.walk() if op is not loop.op):
-        return "", "", None  # the inner loop is the one that counts
+        return "", ""  # the inner loop is the one that counts
     narrow = [load for load in loads if load.width * load.element_bytes < _LEAST_ASYNC]
     if products and narrow:
         load = narrow[0]
@@ -119,14 +113,12 @@ def _why_not(
             f"{_LEAST_ASYNC}",
             "Let the loads be wider: pass pointers, sizes and strides that are multiples of 16, "
             "and masks that compare with such; or promise it with tl.multiple_of.",
-            None,
         )
     requested = with_stages(evidence, loop, 3)
     if not products:
         return (
             "it has no tl.dot, and Triton pipelines other loops only on request",
             _advice(requested, "Let each iteration load more."),
-            requested,
         )
     return (
         "its loads do not go straight to the matmul, or change with what the loop computes",
@@ -134,7 +126,6 @@ def _why_not(
             requested,
             "Load the operands in the loop itself, by addresses that only advance.",
         ),
-        requested,
     )
 
 
