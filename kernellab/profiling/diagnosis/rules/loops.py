@@ -66,8 +66,10 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
 def _stays_near(evidence: Evidence, load: Traffic) -> bool:
     """Whether all programs load the same few elements, which L1 keeps between them."""
     counts = evidence.costs.counts
-    asked = (ask for ask in counts.arguments if ask.name == load.argument)
-    return any(ask.shared(counts.programs) and ask.whole <= _IN_L1 for ask in asked)
+    return any(
+        demand.name == load.argument and demand.shared(counts.programs) and demand.whole <= _IN_L1
+        for demand in counts.arguments
+    )
 
 
 def _saved_in_stages(evidence: Evidence, loop: Loop) -> float:
