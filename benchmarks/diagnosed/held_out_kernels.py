@@ -781,3 +781,306 @@ def blurred(x, out, STRIDE, WIDTH, CACHE: tl.constexpr, BLOCK: tl.constexpr):
             at = (tl.program_id(1) + down) * STRIDE + column + right
             total += tl.load(x + at, cache_modifier=CACHE)
     tl.store(out + tl.program_id(1) * WIDTH + column, total / 25)
+
+
+@triton.jit
+def norm_gradients_by_row(x, slope, scale, shift, COLUMNS: tl.constexpr):
+    """Gradients of a layer norm's weights; each row adds its own to them."""
+    column = tl.arange(0, COLUMNS)
+    at = tl.program_id(0) * COLUMNS + column
+    value, above = tl.load(x + at).to(tl.float32), tl.load(slope + at).to(tl.float32)
+    value -= tl.sum(value, 0) / COLUMNS
+    value *= tl.rsqrt(tl.sum(value * value, 0) / COLUMNS + 1e-5)
+    tl.atomic_add(scale + column, above * value, sem="relaxed")
+    tl.atomic_add(shift + column, above, sem="relaxed")
+
+
+@triton.jit
+def norm_gradients_by_program(x, slope, scale, shift, ROWS, COLUMNS: tl.constexpr):
+    """The same; a program adds up its rows first."""
+    column = tl.arange(0, COLUMNS)
+    scales = tl.zeros((COLUMNS,), tl.float32)
+    shifts = tl.zeros((COLUMNS,), tl.float32)
+    for row in range(tl.program_id(0), ROWS, tl.num_programs(0)):
+        at = row * COLUMNS + column
+        value, above = tl.load(x + at).to(tl.float32), tl.load(slope + at).to(tl.float32)
+        value -= tl.sum(value, 0) / COLUMNS
+        value *= tl.rsqrt(tl.sum(value * value, 0) / COLUMNS + 1e-5)
+        scales += above * value
+        shifts += above
+    tl.atomic_add(scale + column, scales, sem="relaxed")
+    tl.atomic_add(shift + column, shifts, sem="relaxed")
+
+
+@triton.jit
+def softmax_loading_twice(x, out, COLUMNS, BLOCK: tl.constexpr):
+    """Softmax of a long row; the first loop has the maximum and the sum."""
+    row = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, BLOCK)
+    most = tl.full((BLOCK,), float("-inf"), tl.float32)
+    sums = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        value = tl.load(x + row + first)
+        now = tl.maximum(most, value)
+        sums = sums * tl.exp(most - now) + tl.exp(value - now)
+        most = now
+    highest = tl.max(most, 0)
+    total = tl.sum(sums * tl.exp(most - highest), 0)
+    for first in range(0, COLUMNS, BLOCK):
+        tl.store(out + row + first, tl.exp(tl.load(x + row + first) - highest) / total)
+
+
+@triton.jit
+def transposed(x, out, ROWS, COLUMNS, TALL: tl.constexpr, WIDE: tl.constexpr):
+    """x.T by tiles that turn through shared memory."""
+    row = tl.program_id(1) * TALL + tl.arange(0, TALL)
+    column = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    value = tl.load(x + row[:, None] * COLUMNS + column[None, :])
+    tl.store(out + column[:, None] * ROWS + row[None, :], tl.trans(value))
+
+
+@triton.jit
+def embedded_by_token(ids, table, out, WIDTH, BLOCK: tl.constexpr):
+    """Rows of a table; lanes are tokens, and a loop goes over the features."""
+    token = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(ids + token)
+    for feature in range(WIDTH):
+        tl.store(out + token * WIDTH + feature, tl.load(table + row * WIDTH + feature))
+
+
+@triton.jit
+def embedded_by_row(ids, table, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """The same; lanes are features."""
+    token, feature = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    row = tl.load(ids + token)
+    value = tl.load(table + row[:, None] * WIDTH + feature[None, :])
+    tl.store(out + token[:, None] * WIDTH + feature[None, :], value)
+
+
+@triton.jit
+def best_by_argmax(x, out, COUNT, WIDTH: tl.constexpr):
+    """The COUNT largest elements of each row, one after the other."""
+    at = tl.arange(0, WIDTH)
+    value = tl.load(x + tl.program_id(0) * WIDTH + at)
+    for number in range(COUNT):
+        most, place = tl.max(value, 0, return_indices=True)
+        tl.store(out + tl.program_id(0) * COUNT + number, most)
+        value = tl.where(at == place, float("-inf"), value)
+
+
+@triton.jit
+def own_bins_by_element(x, out, BINS: tl.constexpr, BLOCK: tl.constexpr):
+    """How often each byte occurs; each program has bins of its own, in memory."""
+    value = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int32)
+    tl.atomic_add(out + tl.program_id(0) * BINS + value, 1, sem="relaxed")
+
+
+@triton.jit
+def own_bins_by_tile(x, out, BINS: tl.constexpr, BLOCK: tl.constexpr):
+    """The same; the bins are on the chip until they are stored."""
+    value = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int32)
+    bins = tl.program_id(0) * BINS + tl.arange(0, BINS)
+    tl.store(out + bins, tl.histogram(value, BINS))
+
+
+@triton.jit
+def convolved_in_time(
+    x, weight, out, INPUTS, OUTPUTS, TAPS, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
+    """Convolution of a sequence in channels-last format: a matmul for each tap."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    output, depth = tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in range(0, TAPS * INPUTS, BK):
+        tap, first = step // INPUTS, step % INPUTS
+        tile = tl.load(x + (row + tap)[:, None] * INPUTS + first + depth[None, :])
+        part = tl.load(weight + (step + depth)[:, None] * OUTPUTS + output[None, :])
+        total = tl.dot(tile, part, total)
+    tl.store(out + row[:, None] * OUTPUTS + output[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def times_packed(
+    x, packed, scale, out, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    WIDE: tl.constexpr,
+):  # fmt: skip
+    """x times a matrix of which an int32 has eight numbers of four bits."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column, along = tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    of_column = tl.load(scale + column)
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, BK):
+        depth = first + along
+        tile = tl.load(x + row[:, None] * K + depth[None, :])
+        word = tl.load(packed + (depth // 8)[:, None] * N + column[None, :])
+        number = ((word >> (depth % 8 * 4)[:, None]) & 15) - 8
+        if WIDE:
+            part = number.to(tl.float32) * of_column[None, :].to(tl.float32)
+            total = tl.dot(tile.to(tl.float32), part, total)
+        else:
+            total = tl.dot(tile, number.to(tl.float16) * of_column[None, :], total)
+    tl.store(out + row[:, None] * N + column[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def turned_by_partner(x, cosine, sine, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Rotary embedding of interleaved pairs; each element loads its partner."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    angle = at // WIDTH * (WIDTH // 2) + at % WIDTH // 2
+    here, there = tl.load(x + at).to(tl.float32), tl.load(x + (at ^ 1)).to(tl.float32)
+    there = tl.where(at % 2 == 0, -there, there)
+    turned = here * tl.load(cosine + angle) + there * tl.load(sine + angle)
+    tl.store(out + at, turned.to(tl.float16))
+
+
+@triton.jit
+def turned_by_pair(x, cosine, sine, out, BLOCK: tl.constexpr):
+    """The same; a pair is loaded at once, then split."""
+    angle = tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK // 2)
+    at = 2 * angle[:, None] + tl.arange(0, 2)[None, :]
+    first, second = tl.split(tl.load(x + at).to(tl.float32))
+    c, s = tl.load(cosine + angle), tl.load(sine + angle)
+    turned = tl.join(first * c - second * s, second * c + first * s)
+    tl.store(out + at, turned.to(tl.float16))
+
+
+@triton.jit
+def cross_entropy(logits, label, out, COLUMNS, BLOCK: tl.constexpr):
+    """The loss of each row over a large vocabulary."""
+    row = tl.program_id(0).to(tl.int64) * COLUMNS
+    most = tl.full((BLOCK,), float("-inf"), tl.float32)
+    sums = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        value = tl.load(logits + row + first + tl.arange(0, BLOCK)).to(tl.float32)
+        now = tl.maximum(most, value)
+        sums = sums * tl.exp(most - now) + tl.exp(value - now)
+        most = now
+    highest = tl.max(most, 0)
+    total = highest + tl.log(tl.sum(sums * tl.exp(most - highest), 0))
+    right = tl.load(logits + row + tl.load(label + tl.program_id(0))).to(tl.float32)
+    tl.store(out + tl.program_id(0), total - right)
+
+
+@triton.jit
+def persistent_matmul(
+    a, b, c, M, N, K, ROWS_FIRST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
+):  # fmt: skip
+    """c = a @ b; each program takes tiles in turns."""
+    down, across = M // BM, N // BN
+    for tile in range(tl.program_id(0), down * across, tl.num_programs(0)):
+        if ROWS_FIRST:
+            above, left = tile % down, tile // down
+        else:
+            above, left = tile // across, tile % across
+        row, column = above * BM + tl.arange(0, BM), left * BN + tl.arange(0, BN)
+        total = tl.zeros((BM, BN), tl.float32)
+        for first in range(0, K, BK):
+            depth = first + tl.arange(0, BK)
+            x = tl.load(a + row[:, None] * K + depth[None, :])
+            y = tl.load(b + depth[:, None] * N + column[None, :])
+            total = tl.dot(x, y, total)
+        tl.store(c + row[:, None] * N + column[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def split_matmul(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """c += a @ b; the third axis of the grid divides the depth."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    part = K // tl.num_programs(2)
+    begin = tl.program_id(2) * part
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(begin, begin + part, BK):
+        depth = first + tl.arange(0, BK)
+        x = tl.load(a + row[:, None] * K + depth[None, :])
+        total = tl.dot(x, tl.load(b + depth[:, None] * N + column[None, :]), total)
+    tl.atomic_add(c + row[:, None] * N + column[None, :], total, sem="relaxed")
+
+
+@triton.jit
+def groups_one_by_one(x, out, PIXELS, CHANNELS, EACH: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums of groups of channels in channels-last format; a program has one group."""
+    group, image = tl.program_id(0), tl.program_id(1)
+    channel = group * EACH + tl.arange(0, EACH)
+    total = tl.zeros((BLOCK, EACH), tl.float32)
+    squares = tl.zeros((BLOCK, EACH), tl.float32)
+    for first in range(0, PIXELS, BLOCK):
+        pixel = image * PIXELS + first + tl.arange(0, BLOCK)
+        value = tl.load(x + pixel[:, None] * CHANNELS + channel[None, :]).to(tl.float32)
+        total += value
+        squares += value * value
+    at = 2 * (image * tl.num_programs(0) + group)
+    tl.atomic_add(out + at, tl.sum(total), sem="relaxed")
+    tl.atomic_add(out + at + 1, tl.sum(squares), sem="relaxed")
+
+
+@triton.jit
+def groups_side_by_side(
+    x, out, PIXELS, CHANNELS: tl.constexpr, EACH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The same; a program has all channels of a part of the pixels."""
+    image, part = tl.program_id(1), PIXELS // tl.num_programs(0)
+    channel = tl.arange(0, CHANNELS)
+    total = tl.zeros((BLOCK, CHANNELS), tl.float32)
+    squares = tl.zeros((BLOCK, CHANNELS), tl.float32)
+    for first in range(0, part, BLOCK):
+        pixel = image * PIXELS + tl.program_id(0) * part + first + tl.arange(0, BLOCK)
+        value = tl.load(x + pixel[:, None] * CHANNELS + channel[None, :]).to(tl.float32)
+        total += value
+        squares += value * value
+    groups: tl.constexpr = CHANNELS // EACH
+    at = out + 2 * (image * groups + tl.arange(0, groups))
+    sums = tl.sum(tl.reshape(tl.sum(total, 0), (groups, EACH)), 1)
+    tl.atomic_add(at, sums, sem="relaxed")
+    sums = tl.sum(tl.reshape(tl.sum(squares, 0), (groups, EACH)), 1)
+    tl.atomic_add(at + 1, sums, sem="relaxed")
+
+
+@triton.jit
+def depthwise_by_image(x, weight, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """Depthwise convolution with 3 x 3 taps; a tile is an image, padded to a power of two."""
+    y, along = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    image = tl.program_id(0) * SIDE * SIDE
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for tap in tl.static_range(9):
+        above, left = y + tap // 3 - 1, along + tap % 3 - 1
+        inside = (above >= 0) & (above < SIDE) & (left >= 0) & (left < SIDE)
+        value = tl.load(x + image + above * SIDE + left, mask=inside, other=0.0)
+        total += value * tl.load(weight + tl.program_id(0) * 9 + tap)
+    tl.store(out + image + y * SIDE + along, total, mask=(y < SIDE) & (along < SIDE))
+
+
+@triton.jit
+def depthwise_by_pixel(x, weight, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """The same; a tile is a part of the pixels, row after row."""
+    pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    y, along = pixel // SIDE, pixel % SIDE
+    image = tl.program_id(0) * SIDE * SIDE
+    total = tl.zeros((BLOCK,), tl.float32)
+    for tap in tl.static_range(9):
+        above, left = y + tap // 3 - 1, along + tap % 3 - 1
+        inside = (above >= 0) & (above < SIDE) & (left >= 0) & (left < SIDE)
+        value = tl.load(x + image + above * SIDE + left, mask=inside, other=0.0)
+        total += value * tl.load(weight + tl.program_id(0) * 9 + tap)
+    tl.store(out + image + pixel, total, mask=y < SIDE)
+
+
+@triton.jit
+def columns_one_by_one(x, out, ROWS, COLUMNS, BLOCK: tl.constexpr):
+    """The sum of each column; a program has one column."""
+    column, row = tl.program_id(0), tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, ROWS, BLOCK):
+        total += tl.load(x + (first + row) * COLUMNS + column)
+    tl.atomic_add(out + column, tl.sum(total), sem="relaxed")
+
+
+@triton.jit
+def columns_side_by_side(x, out, ROWS, COLUMNS, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """The same; a program has WIDE columns of a part of the rows."""
+    column, part = tl.program_id(0) * WIDE + tl.arange(0, WIDE), ROWS // tl.num_programs(1)
+    total = tl.zeros((BLOCK, WIDE), tl.float32)
+    for first in range(0, part, BLOCK):
+        row = tl.program_id(1) * part + first + tl.arange(0, BLOCK)
+        total += tl.load(x + row[:, None] * COLUMNS + column[None, :])
+    tl.atomic_add(out + column, tl.sum(total, 0), sem="relaxed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
+from typing import Any
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -22,85 +23,85 @@ from kernellab.profiling.diagnosis.traffic import Traffic, backward, maker
 _SOURCE = "the TTGIR's operations, their layouts, and throughput tables"
 
 
-def _worst(
-    evidence: Evidence, concerns: Callable[[Operation], float]
-) -> tuple[Operation | None, float, int]:
-    """Of the operations that something concerns: the one with the most slots to save, the slots of
-    all, and how many there are. `concerns` gives the part of its slots that an operation could
-    save.
-    """
-    worst, most, total, count = None, 0.0, 0.0, 0
-    for op in evidence.operations:
-        part = concerns(op) if op.results else 0.0
-        if part <= 0:
-            continue
-        slots = part * evidence.slots_of(op) * evidence.times(op)
-        total, count = total + slots, count + 1
-        if slots > most:
-            worst, most = op, slots
-    return worst, total, count
-
-
 def _saved(evidence: Evidence, slots: float) -> float:
     return evidence.costs.saved_by(issue=evidence.work.issue - slots)
+
+
+def _operations(
+    evidence: Evidence,
+    of_kind: str,
+    part: Callable[[Operation], float],
+    words: Callable[[int, Operation], str],
+    advice: str,
+    facts: Callable[[Operation], Mapping[str, Any]] = lambda _: {},
+    place: Operation | None = None,
+) -> Iterator[CostFinding]:
+    """Yield a finding about the operations on tiles that could save a `part` of their slots, at
+    `place`, or at the one that could save most, of which `words` and `facts` say something.
+    """
+    slots = {
+        op: share * evidence.slots_of(op) * evidence.times(op)
+        for op in evidence.operations
+        if op.results and shape(op.results[0].type) and (share := part(op)) > 0
+    }
+    if not any(slots.values()):
+        return
+    worst, total = max(slots, key=lambda op: slots[op]), sum(slots.values())
+    yield finding(
+        of_kind,
+        words(len(slots), worst),
+        _saved(evidence, total),
+        (position_of(place) if place is not None else None) or position_of(worst),
+        advice,
+        {"operations": len(slots), **facts(worst), "issue slots": round(total)},
+        _SOURCE,
+    )
 
 
 @rule("fp64-arithmetic")
 def double_arithmetic(evidence: Evidence) -> Iterator[CostFinding]:
     """Tiles that are computed in fp64."""
     factor = cost_model.double_factor(evidence.gpu)
-
-    def part(op: Operation) -> float:
-        if not cost_model.is_double(op) or not shape(op.results[0].type):
-            return 0.0
-        return 1 - 1 / (factor * cost_model.DOUBLE_STEPS.get(kind(op), 1.0))
-
-    worst, slots, count = _worst(evidence, part)
-    if worst is None:
-        return
     made = evidence.of_class(mlir.ExtFOp, mlir.SIToFPOp)
-    began = next((op for op in made if str(element_type(op.results[0].type)) == "f64"), worst)
-    yield finding(
+    yield from _operations(
+        evidence,
         "fp64-arithmetic",
-        f"{count} operations on tiles are in fp64, at 1/{factor:g} of the rate of fp32 or less",
-        _saved(evidence, slots),
-        position_of(began) or position_of(worst),
+        lambda op: (
+            cost_model.is_double(op)
+            and 1 - 1 / (factor * cost_model.DOUBLE_STEPS.get(kind(op), 1.0))
+        ),
+        lambda count, _: (
+            f"{count} operations on tiles are in fp64, at 1/{factor:g} of the rate of fp32 or less"
+        ),
         "Compute in fp32: a tile becomes fp64 by a .to(tl.float64), an argument or a tl.full of "
         "that type, or a tensor that is stored so.",
-        {"operations": count, "slower than fp32": factor, "issue slots": round(slots)},
-        _SOURCE,
+        lambda _: {"slower than fp32": factor},
+        next((op for op in made if str(element_type(op.results[0].type)) == "f64"), None),
     )
 
 
 @rule("integer-division")
 def integer_division(evidence: Evidence) -> Iterator[CostFinding]:
     """Divisions of tiles of integers by a number that is not a power of two, or not known."""
-    least = 2.0
 
-    def part(op: Operation) -> float:
-        if not isinstance(op, cost_model.DIVISIONS) or not shape(op.results[0].type):
-            return 0.0
-        weight = cost_model.division_weight(op, evidence.scalars)
-        return 1 - 1 / weight if weight > least else 0.0
+    def weight(op: Operation) -> float:
+        return cost_model.division_weight(op, evidence.scalars)
 
-    worst, slots, count = _worst(evidence, part)
-    if worst is None:
-        return
-    by = evidence.scalars.number(worst.operands[1])
-    yield finding(
+    def facts(worst: Operation) -> dict[str, Any]:
+        by = evidence.scalars.number(worst.operands[1])
+        return {"divisor": "not known when it was compiled" if by is None else by}
+
+    yield from _operations(
+        evidence,
         "integer-division",
-        f"{count} divisions or remainders of whole tiles of integers, each of "
-        f"{cost_model.division_weight(worst, evidence.scalars):g} instructions an element",
-        _saved(evidence, slots),
-        position_of(worst),
+        lambda op: isinstance(op, cost_model.DIVISIONS) and weight(op) > 2 and 1 - 1 / weight(op),
+        lambda count, worst: (
+            f"{count} divisions or remainders of whole tiles of integers, each of "
+            f"{weight(worst):g} instructions an element"
+        ),
         "Divide scalars instead of tiles: one axis of the grid or of the tile for each index. Or "
         "let the divisor be a power of two that is tl.constexpr.",
-        {
-            "operations": count,
-            "divisor": "not known when it was compiled" if by is None else by,
-            "issue slots": round(slots),
-        },
-        _SOURCE,
+        facts,
     )
 
 
@@ -109,22 +110,17 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
     """Divisions of a tile by one number, or in a loop by what does not change in it."""
 
     def part(op: Operation) -> float:
-        if not isinstance(op, mlir.DivFOp | tt.PreciseDivFOp) or not shape(op.results[0].type):
-            return 0.0
-        loop = evidence.loop_of(op)
+        loop = evidence.loop_of(op) if isinstance(op, mlir.DivFOp | tt.PreciseDivFOp) else None
         return 1 - 1 / 8 if loop is not None and _is_outside(op.operands[1], loop.op) else 0.0
 
-    worst, slots, count = _worst(evidence, part)
-    if worst is None:
-        return
-    yield finding(
+    yield from _operations(
+        evidence,
         "float-division",
-        f"{counted(count, 'division')} of tiles in a loop by what stays the same there",
-        _saved(evidence, slots),
-        position_of(worst),
+        part,
+        lambda count, _: (
+            f"{counted(count, 'division')} of tiles in a loop by what stays the same there"
+        ),
         "Take the reciprocal once, in front of the loop, and multiply.",
-        {"operations": count, "issue slots": round(slots)},
-        _SOURCE,
     )
 
 
@@ -143,24 +139,19 @@ def wide_integers(evidence: Evidence) -> Iterator[CostFinding]:
     """Arithmetic on tiles of 64-bit integers."""
 
     def part(op: Operation) -> float:
-        if not kind(op).startswith("arith.") or not shape(op.results[0].type):
-            return 0.0
-        type = element_type(op.operands[0].type) if op.operands else None
-        wide = type is not None and str(type) == "i64"
-        return 1 - 1 / cost_model.LONG_STEPS.get(kind(op), 1.0) if wide else 0.0
+        wide = op.operands and str(element_type(op.operands[0].type)) == "i64"
+        is_arithmetic = kind(op).startswith("arith.")
+        return 1 - 1 / cost_model.LONG_STEPS.get(kind(op), 1.0) if wide and is_arithmetic else 0.0
 
-    worst, slots, count = _worst(evidence, part)
-    if worst is None or bit_width(element_type(worst.operands[0].type)) < 64:
-        return
-    yield finding(
+    yield from _operations(
+        evidence,
         "wide-integers",
-        f"{count} operations on tiles of 64-bit integers, of two to four instructions each",
-        _saved(evidence, slots),
-        position_of(worst),
+        part,
+        lambda count, _: (
+            f"{count} operations on tiles of 64-bit integers, of two to four instructions each"
+        ),
         "Where 32 bits suffice, compute in them: add the large part of an index to the pointer as "
         "a scalar, and keep the tile's own offsets in int32.",
-        {"operations": count, "issue slots": round(slots)},
-        _SOURCE,
     )
 
 
@@ -520,11 +511,18 @@ def _why_older(op: Operation, element: str, evidence: Evidence) -> tuple[str, st
 
 @rule("widened-product")
 def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
-    """Operands that were loaded in 16 bits and made fp32 for the product."""
+    """Operands that were loaded in 16 bits, or as integers, and made fp32 for the product."""
     from_narrow = {
         op: [_widened_from(operand) for operand in op.operands[:2]] for op in evidence.dots
     }
-    op = next((op for op, narrow in from_narrow.items() if all(narrow)), None)
+    op = next(
+        (
+            op
+            for op, narrow in from_narrow.items()
+            if all(narrow) and not _FLOATS.isdisjoint(narrow)
+        ),
+        None,
+    )
     if op is None:
         return
     wide = [op for op, narrow in from_narrow.items() if any(narrow)]
@@ -550,14 +548,20 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
         if cycles
         else costs.saved_by(issue=work.issue - evidence.scalar_slots(op) * evidence.times(op) / 2)
     )
-    narrow = from_narrow[op][0]
+    narrow = next(each for each in from_narrow[op] if each in _FLOATS)
+    whole = next((each for each in from_narrow[op] if each not in _FLOATS), "")
     yield finding(
         "widened-product",
-        f"both operands are {narrow} in memory and are made f32 before the matmul, which "
-        "halves its rate and doubles its shared memory",
+        f"{f'the operands are {narrow} and {whole}' if whole else f'both operands are {narrow}'} "
+        "in memory and are made f32 before the matmul, which halves its rate and doubles its "
+        "shared memory",
         cost,
         position_of(op),
-        f"Pass the {narrow} tiles to tl.dot as they are: it adds up in fp32 anyway.",
+        f"Pass the {narrow} tiles to tl.dot as they are: it adds up in fp32 anyway."
+        + (
+            f" Convert the integers to {narrow} too, and scale in it or after the matmul."
+            * bool(whole)
+        ),
         {**_sizes(op), "in memory": narrow, "in the product": "f32"},
         "the TTGIR",
     )
@@ -569,10 +573,17 @@ def _widened_from(value: SSAValue) -> str:
         value, ttg.ConvertLayoutOp, ttg.LocalAllocOp, ttg.LocalLoadOp, tt.TransOp,
         ttg.MemDescTransOp, tt.ReshapeOp,
     )  # fmt: skip
-    if not isinstance(made, mlir.ExtFOp):
+    if isinstance(made, mlir.MulFOp):  # integers times their scale
+        scaled = (maker(each, ttg.ConvertLayoutOp) for each in made.operands)
+        made = next((each for each in scaled if isinstance(each, _FROM_INTEGERS)), made)
+    if not isinstance(made, mlir.ExtFOp | mlir.SIToFPOp | mlir.UIToFPOp):
         return ""
-    before = str(element_type(made.operand.type))
-    return before if before in ("f16", "bf16") else ""
+    before = str(element_type(made.operands[0].type))
+    return before if before in _FLOATS or isinstance(made, _FROM_INTEGERS) else ""
+
+
+_FLOATS = frozenset({"f16", "bf16"})
+_FROM_INTEGERS = (mlir.SIToFPOp, mlir.UIToFPOp)
 
 
 def _sizes(op: Operation) -> dict[str, int]:

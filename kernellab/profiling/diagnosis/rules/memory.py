@@ -12,7 +12,14 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import integer, pointers_of
 from kernellab.ir import flow, tt
-from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, has, trait_of
+from kernellab.ir.operations import (
+    GlobalAccess,
+    SharedWrite,
+    argument_name,
+    global_effect,
+    has,
+    trait_of,
+)
 from kernellab.ir.types import shape
 from kernellab.profiling.accesses.records import Fault, spread
 from kernellab.profiling.diagnosis import cost_model
@@ -78,9 +85,15 @@ def _is_spread(access: Traffic) -> bool:
     return (
         not access.by_engine
         and access.dimension is not None
-        and not access.is_dense
+        and (not access.is_dense or _is_thin(access))
         and access.sectors - access.repeated_sectors > _WASTE * access.best_sectors
     )
+
+
+def _is_thin(access: Traffic) -> bool:
+    """Whether a store writes parts of sectors, since its tile has no more along memory."""
+    row = access.shape[access.dimension or 0] * access.element_bytes
+    return global_effect(access.op) == "store" and row < SECTOR
 
 
 def _gathered(evidence: Evidence, access: Traffic) -> Traffic:
@@ -99,6 +112,14 @@ def _gathered(evidence: Evidence, access: Traffic) -> Traffic:
 def _spread_words(access: Traffic, cost: str) -> Fault:
     of_what = f"{access.action} of {access.argument}" if access.argument else access.action
     along, size = access.dimension or 0, access.element_bytes
+    if access.is_dense:
+        row = access.shape[along] * size
+        return (
+            "strided-access",
+            f"each row of this {of_what} has {row} bytes, a part of a sector of {SECTOR}: {cost}",
+            f"Take a tile with more elements along dimension {along}: {SECTOR} bytes at least, "
+            f"better {LINE}.",
+        )
     steps = [None if step is None else step * size for step in access.steps or ()]
     is_fixed = bool(steps) and (steps[along] is not None or not is_loaded(pointers_of(access.op)))
     return spread(of_what, along, tuple(steps), size, cost, is_fixed)
@@ -397,34 +418,35 @@ def _in_blocks(
 
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
-    """Atomics that take turns on the same elements: those of one request, or of many programs
-    where that takes longer than sending them.
+    """Atomics that take turns on the same elements: those of one request, or of many programs.
+    Those of tiles alike are one finding: what adds them up first does so for all.
     """
     counts = evidence.costs.counts
     sent = CALIBRATION.atomics * counts.atomic_sectors * counts.programs
-    contended = CALIBRATION.contention * counts.atomic_turns >= sent
+    waits = CALIBRATION.contention * counts.atomic_turns >= sent
+    alike: dict[object, list[Traffic]] = {}
     for access in evidence.accesses:
         if not access.is_atomic or isinstance(access.op, tt.AtomicCASOp):
             continue
-        updates = prod(access.shape or (1,)) * access.times * evidence.programs
-        different = evidence.different_of(access)
-        repeated = access.repeated_sectors
-        crowded = contended and (repeated > 0 or updates / different >= _CROWD)
-        in_turns = crowded or repeated > access.sectors / 2
-        if not in_turns:
-            continue
-        alone = [each for each in evidence.accesses if each is not access]
-        after = work_of(evidence.with_accesses(alone))
-        cost = evidence.costs.saved_by(
-            atomics=after.atomics, cache=after.cache, requests=after.requests
-        )
+        repeated, often = access.repeated_sectors, _updates(evidence, [access])
+        crowded = often / evidence.different_of(access) >= _CROWD or (waits and repeated > 0)
+        if crowded or repeated > access.sectors / 2:
+            alike.setdefault((access.shape, access.times), []).append(access)
+    for several in alike.values():
+        rest = [each for each in evidence.accesses if each not in several]
+        after = work_of(evidence.with_accesses(rest))
+        updates = _updates(evidence, several)
+        different = sum(map(evidence.different_of, several))
+        names = ", ".join(dict.fromkeys(each.argument for each in several if each.argument))
         yield finding(
             "atomic-contention",
             f"{updates:,.0f} atomic updates go to about {different:,.0f} element"
-            f"{'' if different == 1 else 's'} of {access.argument or 'memory'}, "
-            "and wait for each other there",
-            cost,
-            access.position,
+            f"{'' if different == 1 else 's'} of {names or 'memory'}, "
+            + ("and wait for each other there" if waits else "and sending them takes time"),
+            evidence.costs.saved_by(
+                atomics=after.atomics, cache=after.cache, requests=after.requests
+            ),
+            several[0].position,
             "Combine what one program adds to an element first (tl.sum, tl.max, tl.histogram), so "
             "that it takes one atomic; let fewer programs do more work each; or write partial "
             "results and add them up in a second kernel.",
@@ -433,8 +455,12 @@ def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
                 "different elements": round(different),
                 "programs": evidence.programs,
             },
-            access.source,
+            several[0].source,
         )
+
+
+def _updates(evidence: Evidence, atomics: Sequence[Traffic]) -> float:
+    return evidence.programs * sum(prod(each.shape or (1,)) * each.times for each in atomics)
 
 
 @rule("lock")
