@@ -49,8 +49,7 @@ export class Explorer implements Seen {
   private isOurs = true;
   /** Whether control codes are shown beside SASS. */
   private codes = false;
-  /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
-  private readonly wraps: Record<Mode, boolean> = { pass: false, diff: true, stages: false };
+  private wrap = true;
   private readonly toolbar: Toolbar;
   private readonly panes: Panes;
   private readonly facts = element("div", { class: "kl-facts" });
@@ -232,8 +231,7 @@ export class Explorer implements Seen {
     const shown = columns.map((column) =>
       shownIn(this.sides, column, passNumber(this.rows, selected, column.side)),
     );
-    if (!this.panes.draw({ mode: this.mode, wrap: this.wraps[this.mode], columns }, shown, again))
-      return;
+    if (!this.panes.draw({ mode: this.mode, wrap: this.wrap, columns }, shown, again)) return;
     this.origin = -1;
     if (this.isOurs && this.mode === "pass") this.chooseChanged();
     this.relight(-1);
@@ -262,7 +260,7 @@ export class Explorer implements Seen {
     const hasCodes = this.columns[this.mode].some(
       ({ side, what }) => what === "stage:sass" && this.sides[side]!.data.controls.length > 0,
     );
-    this.toolbar.show(this.mode, this.wraps[this.mode], hasCodes ? this.codes : null);
+    this.toolbar.show(this.mode, this.wrap, hasCodes ? this.codes : null);
     const row = this.list === null ? undefined : this.rows[this.list.selected];
     this.facts.replaceChildren(
       ...(row === undefined
@@ -311,7 +309,7 @@ export class Explorer implements Seen {
   // What the reader does
 
   private toggleWrap(): void {
-    this.wraps[this.mode] = !this.wraps[this.mode];
+    this.wrap = !this.wrap;
     this.drawWhole();
   }
 

@@ -80,10 +80,12 @@ export class Panes {
 
   /** Bring what is lit, or the difference that was looked at, into sight where a notebook took the view out of its page or changed its width. */
   reveal(): void {
-    requestAnimationFrame(() => {
+    const show = (): void => {
       this.panes.forEach((pane) => pane.revealLit());
       this.diff?.reveal();
-    });
+    };
+    // Wrapped lines have their heights after they were in sight once.
+    requestAnimationFrame(() => (show(), requestAnimationFrame(show)));
   }
 
   // What the reader does
@@ -203,9 +205,7 @@ export class Panes {
       heads[number]!.textContent = `${isOfPass(one) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same =
         before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
-      // An instruction is to be seen whole: its operands are its end.
-      if (!same || again)
-        pane.show(one.text, one.label, this.marginOf(one), wrap || one.place === "sass");
+      if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap);
     });
   }
 

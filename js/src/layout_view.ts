@@ -45,6 +45,7 @@ export class LayoutExplorer implements Seen {
     "aria-label": "View",
   });
   private readonly words = element("div", { class: "kl-layout-words" });
+  private readonly lead = element("div", { class: "kl-card-note kl-card-lead" });
   private readonly stage = element("div", { class: "kl-panels" });
   private readonly legend = element("div", { class: "kl-legend" });
   private readonly status = element("div", {
@@ -70,6 +71,7 @@ export class LayoutExplorer implements Seen {
         element("b", {}, data.title),
         ...(data.conversion ? [element("span", { class: "kl-soft" }, data.conversion)] : []),
       ),
+      this.lead,
       this.tools,
       element("div", { class: "kl-layout-body" }, this.legend, this.stage, this.words),
       this.status,
@@ -267,6 +269,9 @@ export class LayoutExplorer implements Seen {
     for (const panel of this.panels) panel.draw();
     this.drawLegend();
     this.sayPointed();
+    const [first, ...others] = this.layouts.map(({ data }) => data.words.split("\n"));
+    // What the layout is, and who holds what.
+    this.lead.textContent = others.length > 0 ? "" : first!.slice(0, 2).join(" ");
     this.words.replaceChildren(
       ...this.layouts.map(({ data }) =>
         element(
@@ -274,7 +279,11 @@ export class LayoutExplorer implements Seen {
           {},
           element("b", {}, data.name),
           element("code", {}, data.encoding),
-          element("span", { class: "kl-name-words" }, data.words),
+          element(
+            "span",
+            { class: "kl-name-words" },
+            others.length > 0 ? data.words : first!.slice(2).join("\n"),
+          ),
         ),
       ),
     );
