@@ -27,7 +27,7 @@ from tests.support.source_files import ROOT
 from tests.viz.browser import OpenPage
 from tests.viz.graph_report import FILE
 from tools import site_views
-from tools.view_pictures import profiled
+from tools.pictures import profiled
 
 AXE = ROOT / "js/node_modules/axe-core/axe.min.js"
 PICTURES = ROOT / "tests/viz/pictures"
