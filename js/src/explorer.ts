@@ -1,6 +1,6 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView } from "./data";
-import { element } from "./dom";
+import { element, onKeys } from "./dom";
 import {
   type Column,
   firstColumns,
@@ -84,7 +84,7 @@ export class Explorer implements Seen {
     this.isOurs = this.chosen === null;
     this.draw();
     this.list?.reveal();
-    dom.addEventListener("keydown", (event) => this.key(event));
+    onKeys(dom, (event) => this.key(event));
   }
 
   destroy(): void {
@@ -182,7 +182,7 @@ export class Explorer implements Seen {
     this.dom.append(
       ...headOf(this.data),
       this.toolbar.dom,
-      this.toolbar.help,
+      this.toolbar.help.dom,
       element(
         "div",
         { class: "kl-main" },
@@ -344,15 +344,7 @@ export class Explorer implements Seen {
     this.list.step("[{".includes(key) ? -1 : 1, "{}".includes(key));
   }
 
-  private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    // A notebook in command mode takes plain letters: "d d" deletes the cell.
-    event.stopPropagation();
-    if (
-      event.target instanceof HTMLElement &&
-      event.target.closest("input, select, textarea, .cm-panel")
-    )
-      return;
+  private key(event: KeyboardEvent): boolean {
     const modes: Record<string, Mode> = { "1": "pass", "2": "diff", "3": "stages" };
     const mode = modes[event.key];
     if (mode !== undefined && (mode === "stages" || this.rows.length > 0)) this.chooseMode(mode);
@@ -363,8 +355,8 @@ export class Explorer implements Seen {
       this.panes.goToLit(event.key === ".", this.origin);
     else if (event.key === "w") this.toggleWrap();
     else if (event.key === "/") this.panes.find();
-    else if (event.key === "?") this.toolbar.toggleHelp();
-    else return;
-    event.preventDefault();
+    else if (event.key === "?") this.toolbar.help.toggle();
+    else return false;
+    return true;
   }
 }

@@ -1,5 +1,6 @@
 // The drawn graph: what of it is on the screen, on a canvas; panned, zoomed, and walked through by keys.
 import { button, element } from "./dom";
+import { onTheme } from "./theme";
 import { type Box, Layout, type Line, type Plan, PADDING, type Point, TITLE } from "./graph_layout";
 import {
   type Hull,
@@ -108,13 +109,9 @@ export class GraphCanvas {
       else this.seeAll();
     });
     this.size.observe(this.dom);
-    this.theme = new MutationObserver(() => {
+    this.theme = onTheme(root, () => {
       this.colors.clear();
       this.draw();
-    });
-    this.theme.observe(root, {
-      attributes: true,
-      attributeFilter: ["data-theme", "data-contrast"],
     });
     this.listen();
   }

@@ -1,6 +1,7 @@
 // The layout view: a tile's elements, and the threads or the memory that hold them; hover leads from either to the other.
 import type { LayoutView, TileData } from "./data";
-import { choice, element } from "./dom";
+import { choice, element, onKeys } from "./dom";
+import { onTheme } from "./theme";
 import { colorings, firstColoring, legendEntry, scaleLegend, scaleOf } from "./layout_colors";
 import { TileLayout, MOVES, type Move, moves } from "./layout_math";
 import { LayoutPanel, type Picture } from "./layout_panel";
@@ -81,11 +82,8 @@ export class LayoutExplorer implements Seen {
       if (Math.abs(this.stage.clientWidth - this.width) > 8) this.draw();
     });
     this.watcher.observe(this.stage);
-    const theme = new MutationObserver(() => this.draw());
-    theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
-    dom.addEventListener("keydown", (event) => {
-      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
-    });
+    onTheme(dom, () => this.draw());
+    onKeys(dom, () => false);
   }
 
   destroy(): void {
