@@ -80,12 +80,10 @@ export class Panes {
 
   /** Bring what is lit, or the difference that was looked at, into sight where a notebook took the view out of its page or changed its width. */
   reveal(): void {
-    const show = (): void => {
+    requestAnimationFrame(() => {
       this.panes.forEach((pane) => pane.revealLit());
       this.diff?.reveal();
-    };
-    // Wrapped lines have their heights after they were in sight once.
-    requestAnimationFrame(() => (show(), requestAnimationFrame(show)));
+    });
   }
 
   // What the reader does
