@@ -18,12 +18,13 @@ WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-processors test-versions docs wheel-check lint format js js-check corpus bench bench-revisions constraints-check clean
+.PHONY: help install demo test test-all test-processors test-versions docs pictures wheel-check lint format js js-check corpus bench bench-revisions constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
 	@echo "  make test-processors  test floats and notebooks as on processors with AVX2 and without"
 	@echo "  make test-versions  run make test with every supported pair of torch and Triton"
+	@echo "  make pictures  take the pictures of docs/images, with Chromium"
 	@echo "  make wheel-check  the wheel in an empty environment: demo, doctor, a notebook"
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
@@ -64,6 +65,9 @@ test-versions: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . site
 	@echo "site/index.html"
+
+pictures: $(INSTALLED)
+	$(BIN)/python -m tools.pictures
 
 # Every kernel of tests/corpus for every target that takes it, every pass of each through xDSL and back: a matter of an hour.
 corpus: $(INSTALLED)

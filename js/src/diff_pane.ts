@@ -5,7 +5,7 @@ import { EditorView } from "@codemirror/view";
 import { type Differences, differences, firstOperation, MOST_CHANGES } from "./differences";
 import type { Text } from "./side";
 import { Sliced } from "./slices";
-import { center, documentOf, type Margin, textExtensions, tooltipsAround } from "./text_pane";
+import { documentOf, type Margin, textExtensions, tooltipsAround } from "./text_pane";
 
 export interface DiffSide {
   text: Text;
@@ -78,8 +78,9 @@ export class DiffPane {
 
   /** Bring the change that the reader went to into view again, else the first one. */
   reveal(): void {
-    const { b, dom } = this.merge;
-    center(b, b.state.selection.main.head || this.first, dom);
+    const { b } = this.merge;
+    const at = b.state.selection.main.head || this.first;
+    b.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
   }
 
   private get first(): number {

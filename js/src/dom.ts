@@ -59,3 +59,15 @@ export function choice(
   select.addEventListener("change", () => onchange(select.value));
   return select;
 }
+
+/** Act on the keys of a view, but for those of its fields; `act` returns whether it used the key. A notebook in command mode gets none: there "d d" deletes the cell. */
+export function onKeys(dom: HTMLElement, act: (event: KeyboardEvent) => boolean): void {
+  dom.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    event.stopPropagation();
+    const { target } = event;
+    const isField =
+      target instanceof Element && target.closest("input, select, textarea, .cm-panel") !== null;
+    if (!isField && act(event)) event.preventDefault();
+  });
+}

@@ -1,6 +1,6 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView } from "./data";
-import { element } from "./dom";
+import { element, onKeys } from "./dom";
 import {
   type Column,
   firstColumns,
@@ -49,8 +49,7 @@ export class Explorer implements Seen {
   private isOurs = true;
   /** Whether control codes are shown beside SASS. */
   private codes = false;
-  /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
-  private readonly wraps: Record<Mode, boolean> = { pass: false, diff: true, stages: false };
+  private wrap = true;
   private readonly toolbar: Toolbar;
   private readonly panes: Panes;
   private readonly facts = element("div", { class: "kl-facts" });
@@ -85,7 +84,7 @@ export class Explorer implements Seen {
     this.isOurs = this.chosen === null;
     this.draw();
     this.list?.reveal();
-    dom.addEventListener("keydown", (event) => this.key(event));
+    onKeys(dom, (event) => this.key(event));
   }
 
   destroy(): void {
@@ -183,7 +182,7 @@ export class Explorer implements Seen {
     this.dom.append(
       ...headOf(this.data),
       this.toolbar.dom,
-      this.toolbar.help,
+      this.toolbar.help.dom,
       element(
         "div",
         { class: "kl-main" },
@@ -232,8 +231,7 @@ export class Explorer implements Seen {
     const shown = columns.map((column) =>
       shownIn(this.sides, column, passNumber(this.rows, selected, column.side)),
     );
-    if (!this.panes.draw({ mode: this.mode, wrap: this.wraps[this.mode], columns }, shown, again))
-      return;
+    if (!this.panes.draw({ mode: this.mode, wrap: this.wrap, columns }, shown, again)) return;
     this.origin = -1;
     if (this.isOurs && this.mode === "pass") this.chooseChanged();
     this.relight(-1);
@@ -262,7 +260,7 @@ export class Explorer implements Seen {
     const hasCodes = this.columns[this.mode].some(
       ({ side, what }) => what === "stage:sass" && this.sides[side]!.data.controls.length > 0,
     );
-    this.toolbar.show(this.mode, this.wraps[this.mode], hasCodes ? this.codes : null);
+    this.toolbar.show(this.mode, this.wrap, hasCodes ? this.codes : null);
     const row = this.list === null ? undefined : this.rows[this.list.selected];
     this.facts.replaceChildren(
       ...(row === undefined
@@ -311,7 +309,7 @@ export class Explorer implements Seen {
   // What the reader does
 
   private toggleWrap(): void {
-    this.wraps[this.mode] = !this.wraps[this.mode];
+    this.wrap = !this.wrap;
     this.drawWhole();
   }
 
@@ -346,15 +344,7 @@ export class Explorer implements Seen {
     this.list.step("[{".includes(key) ? -1 : 1, "{}".includes(key));
   }
 
-  private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    // A notebook in command mode takes plain letters: "d d" deletes the cell.
-    event.stopPropagation();
-    if (
-      event.target instanceof HTMLElement &&
-      event.target.closest("input, select, textarea, .cm-panel")
-    )
-      return;
+  private key(event: KeyboardEvent): boolean {
     const modes: Record<string, Mode> = { "1": "pass", "2": "diff", "3": "stages" };
     const mode = modes[event.key];
     if (mode !== undefined && (mode === "stages" || this.rows.length > 0)) this.chooseMode(mode);
@@ -365,8 +355,8 @@ export class Explorer implements Seen {
       this.panes.goToLit(event.key === ".", this.origin);
     else if (event.key === "w") this.toggleWrap();
     else if (event.key === "/") this.panes.find();
-    else if (event.key === "?") this.toolbar.toggleHelp();
-    else return;
-    event.preventDefault();
+    else if (event.key === "?") this.toolbar.help.toggle();
+    else return false;
+    return true;
   }
 }

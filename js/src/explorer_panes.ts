@@ -203,9 +203,7 @@ export class Panes {
       heads[number]!.textContent = `${isOfPass(one) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same =
         before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
-      // An instruction is to be seen whole: its operands are its end.
-      if (!same || again)
-        pane.show(one.text, one.label, this.marginOf(one), wrap || one.place === "sass");
+      if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap);
     });
   }
 

@@ -3,7 +3,7 @@ import type { IrView } from "./data";
 import { button, element } from "./dom";
 import type { Mode } from "./explorer_columns";
 import { metricChoice } from "./metrics";
-import { radios, turnOn } from "./parts/toolbar";
+import { KeyHelp, radios, turnOn } from "./parts/toolbar";
 
 /** What the controls call. */
 export interface ToolbarListener {
@@ -33,13 +33,13 @@ const BETWEEN_TWO = {
   title: "What differs between the two",
 };
 
-const KEYS = [
-  ["[  ]", "previous, next pass"],
-  ["{  }", "previous, next pass that changed something"],
-  ["p  n", "previous, next change (Before | after)"],
-  ["m  M", "next, previous remark or finding"],
-  [",  .", "previous, next lit line, in every other pane"],
-  ["i  d", "in a pane: what the name at the cursor is; where it is defined"],
+const KEYS: readonly (readonly [string, string])[] = [
+  ["[ ]", "previous, next pass"],
+  ["{ }", "previous, next pass that changed something"],
+  ["p n", "previous, next change (Before | after)"],
+  ["m M", "next, previous remark or finding"],
+  [", .", "previous, next lit line, in every other pane"],
+  ["i d", "in a pane: what the name at the cursor is; where it is defined"],
   ["w", "wrap long lines"],
   ["/", "find in the pane with the focus; Enter for the next place"],
   ["1 2 3", "After a pass, Before | after, Stages"],
@@ -48,13 +48,12 @@ const KEYS = [
 
 export class Toolbar {
   readonly dom: HTMLElement;
-  readonly help: HTMLElement;
+  readonly help = new KeyHelp(KEYS);
   private readonly modes: HTMLElement;
   private readonly paneCount: HTMLElement;
   private readonly change: HTMLElement;
   private readonly codes: HTMLButtonElement;
   private readonly wrap: HTMLButtonElement;
-  private readonly helpButton: HTMLButtonElement;
 
   constructor(data: IrView, modes: readonly Mode[], metric: string, listener: ToolbarListener) {
     const offered = MODES.filter(({ value }) => modes.includes(value)).map((one) =>
@@ -75,9 +74,6 @@ export class Toolbar {
       listener.toggleCodes(),
     );
     this.wrap = button("Wrap", "Wrap long lines (w)", () => listener.toggleWrap());
-    this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
-    this.helpButton.setAttribute("aria-label", "Keys");
-    this.helpButton.setAttribute("aria-expanded", "false");
     const bars = metricChoice(data, metric, (name) => listener.chooseMetric(name));
     this.dom = element(
       "div",
@@ -90,10 +86,8 @@ export class Toolbar {
       this.codes,
       this.wrap,
       button("Find", "Find in a text (/)", () => listener.find()),
-      this.helpButton,
+      this.help.button,
     );
-    const rows = KEYS.map(([keys, words]) => element("div", {}, element("kbd", {}, keys!), words!));
-    this.help = element("div", { class: "kl-help", hidden: true, role: "note" }, ...rows);
   }
 
   /** Show which mode is on, whether long lines are wrapped, and whether control codes are shown; null where there are none to show. */
@@ -104,11 +98,6 @@ export class Toolbar {
     this.wrap.setAttribute("aria-pressed", String(wraps));
     this.codes.hidden = codes === null;
     this.codes.setAttribute("aria-pressed", String(codes === true));
-  }
-
-  toggleHelp(): void {
-    this.help.hidden = !this.help.hidden;
-    this.helpButton.setAttribute("aria-expanded", String(!this.help.hidden));
   }
 }
 

@@ -1,5 +1,6 @@
 // The drawn graph: what of it is on the screen, on a canvas; panned, zoomed, and walked through by keys.
 import { button, element } from "./dom";
+import { onTheme } from "./theme";
 import { type Box, Layout, type Line, type Plan, PADDING, type Point, TITLE } from "./graph_layout";
 import {
   type Hull,
@@ -69,7 +70,8 @@ export class GraphCanvas {
   private mostBytes = 1;
   /** Where the signs of pairs are in the whole graph. */
   private signs: { place: Point; refusal: Refusal }[] = [];
-  private isFitted = false;
+  /** Whether the reader moved or opened something: until then all of the graph stays in sight. */
+  private isMoved = false;
   /** How many lit elements each group holds. */
   private litIn = new Map<number, number>();
   private frame = 0;
@@ -103,17 +105,13 @@ export class GraphCanvas {
     );
     this.dom = element("div", { class: "kl-graph-box" }, this.canvas, this.waiting, this.tools);
     this.size = new ResizeObserver(() => {
-      if (!this.isFitted) this.fit();
-      this.draw();
+      if (this.isMoved) this.draw();
+      else this.seeAll();
     });
     this.size.observe(this.dom);
-    this.theme = new MutationObserver(() => {
+    this.theme = onTheme(root, () => {
       this.colors.clear();
       this.draw();
-    });
-    this.theme.observe(root, {
-      attributes: true,
-      attributeFilter: ["data-theme", "data-contrast"],
     });
     this.listen();
   }
@@ -141,7 +139,7 @@ export class GraphCanvas {
     this.overlays = overlays;
     this.mostBytes = tree.level.bytes.reduce((most, one) => Math.max(most, one), 1);
     this.canvas.setAttribute("aria-label", words);
-    this.isFitted = known !== undefined;
+    this.isMoved = known !== undefined;
     if (known === undefined) this.openWhatFits(tree);
     else {
       this.open = known.open;
@@ -210,8 +208,14 @@ export class GraphCanvas {
     }
     this.open = best.open;
     this.arrange();
+    this.seeAll();
+  }
+
+  /** All of it; of a large graph its top, with words that can be read. */
+  private seeAll(): void {
     this.fit();
     if (this.scale < SCALES.fitted) this.begin(SCALES.fitted);
+    this.draw();
   }
 
   private arrange(): void {
@@ -256,7 +260,6 @@ export class GraphCanvas {
 
   private fit(): void {
     const { width, height } = this.space;
-    this.isFitted = width > 0 && height > 0;
     const below = this.tools.offsetHeight + 12;
     const scale = Math.min(
       (width - 20) / Math.max(1, this.drawn.width),
@@ -271,6 +274,7 @@ export class GraphCanvas {
   }
 
   private zoom(by: number, around?: Point): void {
+    this.isMoved = true;
     const { width, height } = this.space;
     const middle = around ?? { x: width / 2, y: height / 2 };
     const scale = Math.max(SCALES.least, Math.min(SCALES.most, this.scale * by));
@@ -301,6 +305,7 @@ export class GraphCanvas {
     }
     this.say("");
     this.open = wanted;
+    this.isMoved = true;
     this.arrange();
     if (all) this.begin();
     else this.fit();
@@ -315,6 +320,7 @@ export class GraphCanvas {
 
   /** Open or close a group, which stays where it was seen. */
   toggle(group: number): void {
+    this.isMoved = true;
     this.working++;
     this.say("");
     const old = this.find((box) => box.item.group === group);
@@ -391,6 +397,7 @@ export class GraphCanvas {
       return { x: event.clientX - box.left, y: event.clientY - box.top };
     };
     canvas.addEventListener("pointerdown", (down) => {
+      this.isMoved = true;
       canvas.setPointerCapture(down.pointerId);
       const map = this.map();
       const isIn = map !== null && place(down).x > map.x && place(down).y > map.y;
@@ -609,7 +616,8 @@ export class GraphCanvas {
   }
 
   private paintOverlays(): void {
-    this.overlays.hulls.forEach((hull, number) => this.paintHull(hull, number));
+    const named = new Set<Box>();
+    this.overlays.hulls.forEach((hull, number) => this.paintHull(hull, number, named));
     this.signs = [];
     for (const refusal of this.overlays.refusals) this.paintRefusal(refusal);
     this.dom.dataset["signs"] = JSON.stringify(this.signs.map(({ place }) => this.seenAt(place)));
@@ -625,7 +633,8 @@ export class GraphCanvas {
     return [...found.values()];
   }
 
-  private paintHull({ name, elements }: Hull, number: number): void {
+  /** A hull with its name above its first box that has no name yet. */
+  private paintHull({ name, elements }: Hull, number: number, named: Set<Box>): void {
     // A closed group of a module stands for more than the kernel.
     const boxes = this.placed(elements).filter(({ box }) => box.item.group < 0);
     if (boxes.length < 2) return;
@@ -636,7 +645,11 @@ export class GraphCanvas {
     context.fill(hullPath(boxes));
     context.globalAlpha = 1;
     if (this.scale < READABLE) return;
-    const top = boxes.reduce((best, one) => (one.y < best.y ? one : best));
+    const free = boxes.filter(({ box }) => !named.has(box));
+    const top = (free.length > 0 ? free : boxes).reduce((best, one) =>
+      one.y < best.y ? one : best,
+    );
+    named.add(top.box);
     context.font = SMALL;
     context.fillStyle = this.color("soft");
     context.fillText(name, top.x - 4, top.y - 12);

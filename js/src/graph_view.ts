@@ -1,6 +1,6 @@
 // torch.compile's levels: a drawn graph, the pairs that were fused or not, and texts, linked by provenance.
 import type { GraphChain, GraphView } from "./data";
-import { button, choice, element } from "./dom";
+import { button, choice, element, onKeys } from "./dom";
 import { radios, turnOn } from "./parts/toolbar";
 import { GraphCanvas } from "./graph_canvas";
 import { Fusions } from "./graph_fusions";
@@ -91,7 +91,7 @@ export class GraphExplorer implements Seen {
     this.width = followWidth(dom);
     this.build();
     this.showChain(this.chain);
-    dom.addEventListener("keydown", (event) => this.key(event));
+    onKeys(dom, (event) => this.key(event));
   }
 
   destroy(): void {
@@ -393,14 +393,7 @@ export class GraphExplorer implements Seen {
     this.beside.open(tabId, one === undefined ? {} : { line: places[one]! });
   }
 
-  private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation();
-    if (
-      event.target instanceof HTMLElement &&
-      event.target.closest("input, select, textarea, .cm-panel")
-    )
-      return;
+  private key(event: KeyboardEvent): boolean {
     const drawable = this.drawable();
     const mode = /^[1-9]$/.test(event.key) ? drawable[Number(event.key) - 1] : undefined;
     if (mode !== undefined) this.draw(mode.name);
@@ -408,7 +401,7 @@ export class GraphExplorer implements Seen {
     else if (event.key === "/" && this.texts.dom.contains(event.target as Node)) this.texts.find();
     else if (event.key === "/") this.search.focus();
     else if (event.key === "Escape" && this.chosen !== null) this.clear();
-    else return;
-    event.preventDefault();
+    else return false;
+    return true;
   }
 }

@@ -1,6 +1,7 @@
 // The layout view: a tile's elements, and the threads or the memory that hold them; hover leads from either to the other.
 import type { LayoutView, TileData } from "./data";
-import { choice, element } from "./dom";
+import { choice, element, onKeys } from "./dom";
+import { onTheme } from "./theme";
 import { colorings, firstColoring, legendEntry, scaleLegend, scaleOf } from "./layout_colors";
 import { TileLayout, MOVES, type Move, moves } from "./layout_math";
 import { LayoutPanel, type Picture } from "./layout_panel";
@@ -45,6 +46,7 @@ export class LayoutExplorer implements Seen {
     "aria-label": "View",
   });
   private readonly words = element("div", { class: "kl-layout-words" });
+  private readonly lead = element("div", { class: "kl-card-note kl-card-lead" });
   private readonly stage = element("div", { class: "kl-panels" });
   private readonly legend = element("div", { class: "kl-legend" });
   private readonly status = element("div", {
@@ -70,6 +72,7 @@ export class LayoutExplorer implements Seen {
         element("b", {}, data.title),
         ...(data.conversion ? [element("span", { class: "kl-soft" }, data.conversion)] : []),
       ),
+      this.lead,
       this.tools,
       element("div", { class: "kl-layout-body" }, this.legend, this.stage, this.words),
       this.status,
@@ -79,11 +82,8 @@ export class LayoutExplorer implements Seen {
       if (Math.abs(this.stage.clientWidth - this.width) > 8) this.draw();
     });
     this.watcher.observe(this.stage);
-    const theme = new MutationObserver(() => this.draw());
-    theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
-    dom.addEventListener("keydown", (event) => {
-      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
-    });
+    onTheme(dom, () => this.draw());
+    onKeys(dom, () => false);
   }
 
   destroy(): void {
@@ -267,6 +267,9 @@ export class LayoutExplorer implements Seen {
     for (const panel of this.panels) panel.draw();
     this.drawLegend();
     this.sayPointed();
+    const [first, ...others] = this.layouts.map(({ data }) => data.words.split("\n"));
+    // What the layout is, and who holds what.
+    this.lead.textContent = others.length > 0 ? "" : first!.slice(0, 2).join(" ");
     this.words.replaceChildren(
       ...this.layouts.map(({ data }) =>
         element(
@@ -274,7 +277,11 @@ export class LayoutExplorer implements Seen {
           {},
           element("b", {}, data.name),
           element("code", {}, data.encoding),
-          element("span", { class: "kl-name-words" }, data.words),
+          element(
+            "span",
+            { class: "kl-name-words" },
+            others.length > 0 ? data.words : first!.slice(2).join("\n"),
+          ),
         ),
       ),
     );

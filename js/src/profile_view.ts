@@ -84,17 +84,17 @@ export class ProfileExplorer implements Seen {
       { class: "kl-profile-head" },
       element(
         "div",
+        { class: "kl-answer", hidden: answer === "" },
+        answer.replaceAll(" %", "\u00a0%"),
+      ),
+      element(
+        "div",
         { class: "kl-tools" },
         element("b", {}, title),
         element("span", { class: is_of_gpu ? "kl-soft" : "kl-not-measured" }, origin),
         element("span", { class: "kl-space" }),
         ...words,
         copyButton("Copy as text", "Copy all of it as text", () => text),
-      ),
-      element(
-        "div",
-        { class: "kl-answer", hidden: answer === "" },
-        answer.replaceAll(" %", "\u00a0%"),
       ),
     );
   }

@@ -1,7 +1,9 @@
 // The stepper: a recorded trace, step by step, forwards and backwards; it needs no kernel.
 import "./stepper.css";
 import type { StepData, StepperView } from "./data";
-import { button, choice, element } from "./dom";
+import { button, choice, element, onKeys } from "./dom";
+import { KeyHelp } from "./parts/toolbar";
+import { onTheme } from "./theme";
 import type { KernelRequest } from "./kernel";
 import { followWidth } from "./narrow";
 import type { At, Beside, Seen } from "./tabs";
@@ -57,7 +59,7 @@ export class StepperExplorer implements Seen {
   private readonly where = element("div", { class: "kl-where" });
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
   private readonly flights = element("div", { class: "kl-flights" });
-  private readonly help: HTMLElement;
+  private readonly help = new KeyHelp(HELP);
   private readonly status = element("div", {
     class: "kl-status",
     role: "status",
@@ -140,15 +142,8 @@ export class StepperExplorer implements Seen {
       "",
       () => {},
     );
-    this.help = element(
-      "div",
-      { class: "kl-help", hidden: true },
-      ...HELP.map(([keys, words]) =>
-        element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words),
-      ),
-    );
     dom.append(this.head(), ...this.notes());
-    this.theme = new MutationObserver(() => {
+    this.theme = onTheme(dom, () => {
       this.map.draw();
       this.track.draw();
     });
@@ -157,10 +152,9 @@ export class StepperExplorer implements Seen {
       dom.append(element("div", { class: "kl-wait" }, "There are no steps."));
       return;
     }
-    dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
+    dom.append(this.moves(), this.searches(), this.help.dom, this.main(), this.status);
     this.showTrack();
-    dom.addEventListener("keydown", (event) => this.key(event));
-    this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
+    onKeys(dom, (event) => this.key(event));
     this.place = this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
     this.draw();
   }
@@ -312,7 +306,7 @@ export class StepperExplorer implements Seen {
       pair("run", "breakpoint", (forwards) => this.run(forwards)),
       this.watch.head,
       element("span", { class: "kl-space" }),
-      button("?", "Keys", () => this.toggleHelp()),
+      this.help.button,
     );
   }
 
@@ -435,21 +429,8 @@ export class StepperExplorer implements Seen {
       );
   }
 
-  private toggleHelp(): void {
-    this.help.hidden = !this.help.hidden;
-  }
-
-  private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation(); // a notebook's command mode has its own keys
-    const target = event.composedPath()[0];
-    if (
-      target instanceof HTMLInputElement &&
-      (target.type !== "range" || event.key.startsWith("Arrow"))
-    )
-      return;
-    if (target instanceof HTMLSelectElement) return;
-    if (event.key === " " && target instanceof HTMLButtonElement) return;
+  private key(event: KeyboardEvent): boolean {
+    if (event.key === " " && event.target instanceof HTMLButtonElement) return false;
     const { reader } = this;
     const actions: Record<string, () => void> = {
       " ": () => this.player.toggle(),
@@ -465,13 +446,12 @@ export class StepperExplorer implements Seen {
       "]": () => this.seekAccess(true),
       r: () => this.run(true),
       R: () => this.run(false),
-      "?": () => this.toggleHelp(),
+      "?": () => this.help.toggle(),
       b: () => this.breakHere(),
     };
     const action = actions[event.key];
-    if (action === undefined) return;
-    event.preventDefault();
-    action();
+    action?.();
+    return action !== undefined;
   }
 
   private breakHere(): void {

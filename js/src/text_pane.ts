@@ -133,6 +133,7 @@ export function textExtensions(
 ): Extension[] {
   return [
     ...(wrap ? [EditorView.lineWrapping] : []),
+    centered,
     gaps(text),
     nameAtCursor,
     keymap.of([
@@ -203,12 +204,15 @@ export function scrollTo(view: EditorView, line: number): void {
   view.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
 }
 
-/** Bring a position to the middle of what scrolls it; unlike an effect of CodeMirror, this leaves the notebook where it is. */
-export function center(view: EditorView, at: number, scroller: HTMLElement): void {
+/** What is to be centered is, in what scrolls it alone: CodeMirror would scroll the page or the notebook as well. */
+const centered = EditorView.scrollHandler.of((view, { head }, { y }) => {
+  if (y !== "center") return false;
+  const scroller = view.dom.closest(".cm-mergeView") ?? view.scrollDOM;
   const { top } = scroller.getBoundingClientRect();
   scroller.scrollTop +=
-    view.documentTop + view.lineBlockAt(at).top - top - scroller.clientHeight / 2;
-}
+    view.documentTop + view.lineBlockAt(head).top - top - scroller.clientHeight / 2;
+  return true;
+});
 
 export class TextPane {
   readonly view: EditorView;
@@ -237,8 +241,7 @@ export class TextPane {
   /** Scroll to a lit line where none is in sight. */
   revealLit(): void {
     const { view, runs } = this;
-    if (!anyVisible(view, runs))
-      center(view, view.state.doc.line(runs[this.run]!).from, view.scrollDOM);
+    if (!anyVisible(view, runs)) scrollTo(view, runs[this.run]!);
   }
 
   /** Scroll to the next run of lit lines, or the one before; after the last comes the first. */

@@ -15,6 +15,13 @@ function declared(): Theme | null {
   return chosen === "dark" || chosen === "light" ? chosen : null;
 }
 
+/** Call back when the theme of a view changes, until the observer is disconnected: what is painted does not follow it. */
+export function onTheme(root: Element, changed: () => void): MutationObserver {
+  const observer = new MutationObserver(changed);
+  observer.observe(root, { attributeFilter: ["data-theme", "data-contrast"] });
+  return observer;
+}
+
 /** Whether the reader wants more contrast than usual: VS Code's two themes of high contrast, else the reader's system. */
 function wantsContrast(system: MediaQueryList): boolean {
   return document.body.dataset["vscodeThemeKind"]?.includes("high-contrast") ?? system.matches;

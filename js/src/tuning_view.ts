@@ -3,12 +3,12 @@ import "./tuning.css";
 import type { Chart } from "./chart";
 import { ChartFrame } from "./chart_frame";
 import type { SizesData, TuningView } from "./data";
-import { button, choice, element } from "./dom";
+import { button, choice, element, onKeys } from "./dom";
 import { Explorer } from "./explorer";
 import { type KernelRequest, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
-import { copyButton, radios, turnOn } from "./parts/toolbar";
+import { copyButton, KeyHelp, radios, turnOn } from "./parts/toolbar";
 import { splitter } from "./splitter";
 import {
   againstChart,
@@ -101,7 +101,7 @@ export class TuningExplorer {
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
   private readonly answer = element("div", { class: "kl-answer" });
-  private readonly help = element("div", { class: "kl-help", hidden: true });
+  private readonly help: KeyHelp;
   /** What is selected. It is always there: a plot that changed its height with the selection would run away from a rectangle. */
   private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status" });
   private readonly main: HTMLElement;
@@ -137,11 +137,7 @@ export class TuningExplorer {
       this.plots.length > 1
         ? [...HELP.slice(0, -2), [plots, "the plots"] as const, ...HELP.slice(-2)]
         : HELP;
-    this.help.append(
-      ...help.map(([keys, words]) =>
-        element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words),
-      ),
-    );
+    this.help = new KeyHelp(help);
     this.main = element(
       "div",
       { class: "kl-main kl-tuning-main" },
@@ -154,7 +150,7 @@ export class TuningExplorer {
       { class: "kl-overview" },
       this.answer,
       this.toolbar(),
-      this.help,
+      this.help.dom,
       this.filters,
       this.main,
       this.chosen,
@@ -165,7 +161,7 @@ export class TuningExplorer {
     this.frame.dom.hidden = this.plots.length === 0;
     this.main.querySelector<HTMLElement>(".kl-splitter")!.hidden = this.plots.length === 0;
     this.state.onchange((what) => this.changed(what));
-    dom.addEventListener("keydown", (event) => this.key(event));
+    onKeys(dom, (event) => this.key(event));
     // The explorer keeps its keys to itself, so the way back is looked for on their way down.
     dom.addEventListener("keydown", (event) => this.escape(event), { capture: true });
     this.resized = new ResizeObserver(() => this.redrawSoon());
@@ -211,12 +207,8 @@ export class TuningExplorer {
       ...(this.plots.length > 1 ? [this.tabs] : []),
       this.options,
       element("span", { class: "kl-space" }),
-      button("?", "Keys (?)", () => this.toggleHelp()),
+      this.help.button,
     );
-  }
-
-  private toggleHelp(): void {
-    this.help.hidden = !this.help.hidden;
   }
 
   private setPlot(plot: Plot): void {
@@ -703,15 +695,12 @@ export class TuningExplorer {
     event.stopPropagation();
   }
 
-  private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation(); // a notebook's command mode has its own keys
-    if (event.target instanceof HTMLElement && event.target.closest("input, select")) return;
+  private key(event: KeyboardEvent): boolean {
     const plot = this.plots[Number(event.key) - 1];
-    if (event.key === "?") this.toggleHelp();
+    if (event.key === "?") this.help.toggle();
     else if (plot !== undefined) this.setPlot(plot);
-    else return;
-    event.preventDefault();
+    else return false;
+    return true;
   }
 }
 

@@ -161,12 +161,14 @@ def progress_card(progress: Progress) -> Card:
         )
         for chapter, rows in _by_chapter(progress).items()
     ]
-    done = sum(row.is_done for row in progress)
+    left = [row for row in progress if not row.is_done]
+    done = len(progress) - len(left)
     return Card(
         f"{done} of {counted(len(progress), 'exercise')} done",
         "",
         tables,
         ("`%tileexercise NAME` shows a task, and puts its stub into the next cell.",),
+        tiles=[replace(_exercise_tile(row), name="next") for row in left[:1]],
     )
 
 
@@ -178,12 +180,11 @@ def _by_chapter(progress: Progress) -> dict[str, list[Row]]:
 
 
 def _exercise_tile(row: Row) -> Tile:
-    tried = f"{counted(row.tries, 'answer')}" if row.tries else "not tried"
-    reached = "done" if row.is_done else row.reached
+    tries = [counted(row.tries, "answer")] if row.tries else []
     return Tile(
         row.name,
         row.title,
-        f"{reached}, {tried}" if reached else tried,
+        ", ".join(filter(None, ["done" if row.is_done else row.reached, *tries])),
         "pass" if row.is_done else "warn" if row.tries else "",
         cell=f"%tileexercise {row.name}",
     )

@@ -2,9 +2,16 @@
 in JupyterLab or Notebook 7.
 """
 
+import contextlib
+import json
+import os
+import random
 import secrets
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +21,50 @@ import nbformat
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.viz.browser import Watched, watched
-from tools.screenshot import free_port, quiet_settings, wait_for
+
+
+def free_port() -> int:
+    """A port that nothing listens on, outside the range from which systems hand them out:
+    no notebook kernel takes it before its server does.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def wait_for(address: str, seconds: float = 60) -> None:
+    """Wait until something answers there."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def quiet_settings(folder: Path) -> dict[str, str]:
+    """An environment in which JupyterLab shows the notebook and nothing else:
+    no news, no side bars' memory.
+    """
+    settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
+    return {
+        **os.environ,
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "lab" / "user-settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),  # where it is kept which notebooks are trusted
+    }
+
 
 FRONT_ENDS = {"JupyterLab": "lab/tree", "Notebook 7": "notebooks"}
 """Front ends, and where their address of a notebook begins."""

@@ -122,12 +122,12 @@ def test_one_of_several_results_has_its_own_type_and_layout(
     expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
 
 
-def test_long_lines_wrap_where_differences_are_looked_for(
+def test_long_lines_wrap_until_the_reader_says_no(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
-    expect(page.locator(".cm-lineWrapping")).to_have_count(0)
+    expect(page.locator(".kl-pane .cm-lineWrapping")).to_have_count(2)
     page.get_by_role("radio", name="Before | after").click()
     expect(page.locator(".kl-diff .cm-lineWrapping")).to_have_count(2)
     scroller = page.locator(".cm-merge-b .cm-scroller")

@@ -1,6 +1,27 @@
 // What the toolbars of views have in common: buttons that copy, and buttons of which one is on.
 import { button, element } from "../dom";
 
+/** The list of a view's keys, and the button that shows it. */
+export class KeyHelp {
+  readonly button = button("?", "Keys (?)", () => this.toggle());
+  readonly dom: HTMLElement;
+
+  /** Keys that do the same are apart by a space. */
+  constructor(keys: readonly (readonly [string, string])[]) {
+    const rows = keys.map(([names, words]) =>
+      element("div", {}, ...names.split(" ").map((name) => element("kbd", {}, name)), words),
+    );
+    this.dom = element("div", { class: "kl-help", hidden: true, role: "note" }, ...rows);
+    this.button.setAttribute("aria-label", "Keys");
+    this.button.setAttribute("aria-expanded", "false");
+  }
+
+  toggle(): void {
+    this.dom.hidden = !this.dom.hidden;
+    this.button.setAttribute("aria-expanded", String(!this.dom.hidden));
+  }
+}
+
 /** How long a button says that it has copied, in milliseconds. */
 const SAID = 1600;
 

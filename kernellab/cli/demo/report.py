@@ -165,8 +165,8 @@ def demo_report(results: Sequence[Result]) -> str:
         f"Triton's own compiler made for {results[0].run.target}. The same compiler made machine "
         "code of it. No GPU took part."
     )
-    head = [lead, Html(results_card(results).html()), times_figure(results)]
-    sections: list[Section] = []
+    head = [lead, Html(results_card(results).html())]
+    sections = [Section("", None, [times_figure(results)])]
     traces = {case.kernel: (case, trace) for case, trace in small_traces()}
     for result in results:
         sections += _case_sections(result, traces.pop(result.case.kernel, None))
@@ -231,7 +231,7 @@ def times_figure(results: Sequence[Result]) -> Html:
         "torch, one thread": [result.torch_seconds * 1e3 for result in results],
     }
     with theme():
-        figure = Figure(figsize=(8, 0.9 + 0.5 * len(results)), layout="constrained")
+        figure = Figure(figsize=(6, 0.9 + 0.5 * len(results)), layout="constrained")
         axes = figure.subplots()
         height = 0.38
         for index, (label, values) in enumerate(times.items()):

@@ -47,7 +47,7 @@ summary { padding: .45rem .9rem; cursor: pointer; }
 summary:hover { background: var(--shade); }
 summary code { font-weight: 600; color: var(--accent); font-size: 13.5px; } summary .soft { margin-left: .6rem; font-size: .9em; }
 a { color: var(--accent); }
-figure { margin: 1.25rem 0; overflow-x: auto; } figure svg { width: 100%; min-width: 34rem; max-width: 60rem; height: auto; } figcaption { color: var(--soft); font-size: .9em; }
+figure { margin: 1.25rem 0; } figure svg { width: 100%; max-width: 46rem; height: auto; } figcaption { color: var(--soft); font-size: .9em; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .9em; }
 """
 
@@ -121,7 +121,9 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
     ]
     titled = [(number, section.title) for number, section in enumerate(sections) if section.title]
     contents = _contents(titled) if len(titled) >= _MOST_WITHOUT_CONTENTS else Html("")
-    wide = Html("<style>body { max-width: none; }</style>")
+    # A view that is alone has its title itself.
+    hidden = "" if titled else "h1 { position: absolute; clip-path: inset(50%); }"
+    wide = Html(f"<style>body {{ max-width: none; }} {hidden}</style>")
     return page(title, lead or Html(""), [wide, _THEME, contents, *parts, *data, _bundle(), _START])
 
 

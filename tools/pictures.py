@@ -1,10 +1,12 @@
-"""Take the pictures of docs/widgets.md: views of the test corpus, as pages in headless Chromium.
-With a folder, take those of every view instead, in JupyterLab, at four widths, light and dark:
+"""Take every picture of docs/images but marimo's: cells in JupyterLab, views of the test corpus and
+of recorded data, figures. With a folder, take pictures of every view instead, at four widths, light
+and dark:
 
-    python -m tools.view_pictures
-    python -m tools.view_pictures --every FOLDER
+    python -m tools.pictures
+    python -m tools.pictures --every FOLDER
 
-The cells of the views are in tools/every_view.txt, each after a line `# %% NAME`.
+Cells are in docs/images/NAME.txt, those of every view in tools/every_view.txt, each after a line
+that begins with `# %%`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Any
 
 import nbformat
 import torch
-from playwright.sync_api import Browser, Page
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page
 
 import kernellab
 from benchmarks.fidelity_outputs import DATA
@@ -28,6 +31,7 @@ from kernellab.cli.demo.kernels import matmul as swept
 from kernellab.cli.demo.report import demo_report, run_case
 from kernellab.records.display import show
 from kernellab.records.layouts import Layout
+from kernellab.viz.kit.figure import FigurePicture
 from kernellab.viz.kit.view import View
 from kernellab.viz.pages import grades_page
 from tests.kernels.basic import matmul as product
@@ -36,7 +40,7 @@ from tests.viz import annotation_cases as thinned
 from tests.viz.browser import browser, opened
 from tests.viz.jupyter import jupyterlab, show_cell
 from tests.viz.test_card_page import MISTAKES
-from tools.screenshot import shrink
+from tools import tuning_page
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEP = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -148,6 +152,21 @@ def product_in_steps() -> Any:
     return traced.show(loads[2])
 
 
+MMA = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])
+SWIZZLED = Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])
+
+
+def figures() -> dict[str, FigurePicture]:
+    """File name -> figure."""
+    return {
+        "layout_figure": MMA.plot(),
+        "layout_figure_shared": SWIZZLED.plot(),
+        "shared_memory_matmul": of_corpus("matmul", "sm_90").shared_memory().plot(),
+        "tensor_memory_attention": of_corpus("attention_forward", "sm_100").tensor_memory().plot(),
+        "shared_memory_attention": of_corpus("attention_forward", "sm_90").shared_memory().plot(),
+    }
+
+
 WIDTHS, HEIGHT = (420, 700, 1000, 1400), 1200
 _HAVE_RUN = """() => {
   const { content, sessionContext } = jupyterapp.shell.currentWidget;
@@ -220,24 +239,69 @@ def main() -> None:
     )
     parser.add_argument("--every", type=Path, metavar="FOLDER")
     folder = parser.parse_args().every
-    if folder is None:
-        pictures_of_docs()
-        return
-    folder.mkdir(parents=True, exist_ok=True)
     with browser() as started:
-        pictures_of_pages(folder, started)
-        pictures_of_every_view(folder, started)
+        if folder is None:
+            pictures_of_views(started)
+            pictures_of_notebooks(started)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            pictures_of_pages(folder, started)
+            pictures_of_every_view(folder, started)
+    if folder is None:
+        for name, figure in figures().items():
+            print(figure.save(IMAGES / f"{name}.png"))
+        tuning_page.main()
+        for file in IMAGES.glob("*.png"):
+            if file.stat().st_size > MOST_BYTES:
+                shrink(file)
 
 
-def pictures_of_docs() -> None:
+NOTEBOOKS = {
+    "notebook": ("#jp-main-content-panel", 1000, 770),
+    "checking": ("#jp-main-content-panel", 1000, 1010),
+    "stepper": ("#jp-main-content-panel", 1180, 1310),
+    "exercise_answer": (".kl-container", 1000, 1010),
+}
+"""Name -> what is taken of the page, and the size of the window in CSS pixels."""
+
+
+def pictures_of_notebooks(started: Browser) -> None:
+    """Run the cells of docs/images in JupyterLab, and write what it shows."""
+    with tempfile.TemporaryDirectory() as served, jupyterlab(Path(served)) as server:
+        for name, (part, width, height) in NOTEBOOKS.items():
+            cells = re.split(r"^# %%.*\n", (IMAGES / f"{name}.txt").read_text(), flags=re.M)
+            stripped = [cell.strip() for cell in cells if cell.strip()]
+            with server.run(started, *stripped) as page:
+                page.set_viewport_size({"width": width, "height": height})
+                page.evaluate("jupyterapp.shell.collapseLeft()")
+                page.wait_for_function(_HAVE_RUN, timeout=120_000)
+                page.wait_for_timeout(8000)  # a card is completed after its cell
+                save_small(page.locator(part).last, name)
+
+
+MOST_BYTES = 100_000
+
+
+def save_small(part: Locator, name: str) -> None:
+    """Save a picture of a part of a page."""
+    file = IMAGES / f"{name}.png"
+    part.screenshot(path=str(file))
+    shrink(file)
+
+
+def shrink(file: Path) -> None:
+    """Leave 128 colors of a picture."""
+    with Image.open(file) as taken:
+        white = Image.new("RGBA", taken.size, "white")
+        opaque = Image.alpha_composite(white, taken.convert("RGBA")).convert("RGB")
+    few = opaque.quantize(128, dither=Image.Dither.NONE)
+    few.save(file, optimize=True)
+    print(file, file.stat().st_size)
+
+
+def pictures_of_views(started: Browser) -> None:
     """Write the pictures of docs/widgets.md."""
     matmul = of_corpus("matmul", "sm_90")
-    mma = Layout.nvidia_mma(
-        shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8]
-    )
-    swizzled = Layout.swizzled_shared(
-        shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]
-    )
     pictures: list[tuple[str, Any, Callable[[Any], None], bool]] = [
         ("explorer", matmul, stages, False),
         ("explorer_dark", matmul, change, True),
@@ -248,14 +312,14 @@ def pictures_of_docs() -> None:
             False,
         ),
         ("explorer_profile", profiled("softmax"), measured, False),
-        ("layout", mma, element, False),
-        ("layout_shared", swizzled, element, False),
+        ("layout", MMA, element, False),
+        ("layout_shared", SWIZZLED, element, False),
         ("tuning_view", sweep_of_a_product(), config, False),
         ("tuning_view_compared", sweep_of_a_product(), two_configs, True),
         ("stepper_live", product_in_steps(), element_of_a_step, False),
         ("profile_view", kernellab.load(PROFILE), Page.bring_to_front, True),
     ]
-    with tempfile.TemporaryDirectory() as folder, browser() as started:
+    with tempfile.TemporaryDirectory() as folder:
         for name, record, act, dark in pictures:
             view = record if isinstance(record, View) else show(record)
             file = view.to_html(Path(folder, f"{name}.html"))
@@ -264,9 +328,7 @@ def pictures_of_docs() -> None:
                 page.wait_for_selector("[data-ready]")
                 act(page)
                 page.wait_for_timeout(300)  # fonts and scrolling settle
-                page.locator(".kl-root").screenshot(path=str(IMAGES / f"{name}.png"))
-                shrink(IMAGES / f"{name}.png")
-                print(IMAGES / f"{name}.png")
+                save_small(page.locator(".kl-root"), name)
 
 
 if __name__ == "__main__":
