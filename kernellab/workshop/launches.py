@@ -346,7 +346,7 @@ _Outputs = Callable[[int, int], dict[str, torch.Tensor]]
 
 def _short_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
     for rows, columns, block in (
-        (4, 128, 128),
+        (4, 512, 512),
         (draw.size(3, 9), draw.size(65, 127), 128),
         (draw.size(1, 5), draw.size(2, 30), 64),
         (draw.size(2, 6), draw.size(513, 1000), 1024),
@@ -446,7 +446,7 @@ def histogram(draw: Draw) -> Iterator[Case]:
 # Softmax, losses and norms: several steps over a row, fused in one kernel.
 
 
-_SHORT = ((4, 128, 128), (0, 100, 128), (1, 20, 64), (2, 700, 1024), (9, 32, 32), (4, 2048, 2048))
+_SHORT = ((4, 512, 512), (0, 100, 128), (1, 20, 64), (2, 700, 1024), (9, 32, 32), (4, 2048, 2048))
 _LONG = ((4, 512, 128), (0, 600, 128), (1, 20, 64), (2, 2000, 256), (9, 90, 16), (3, 9000, 2048))
 
 

@@ -266,8 +266,19 @@ tl.store(z_ptr + row * columns + lanes, x / tl.sum(x, axis=0), mask=lanes < colu
             stored="tl.exp(x - largest - tl.log(tl.sum(weights, axis=0)))"))),
     Honest("times the reciprocal", "softmax", rows("softmax", _INFINITY + _SOFTMAX.format(
         weights="tl.exp(x - largest)", stored="weights * (1.0 / tl.sum(weights, axis=0))"))),
-    Honest("weights computed again", "softmax", rows("softmax", _INFINITY + _SOFTMAX.format(
-        weights="tl.sum(tl.exp(x - largest), axis=0)", stored="tl.exp(x - largest) / weights"))),
+    Honest("two halves, each loaded twice", "softmax", rows("softmax", """
+lanes = tl.arange(0, BLOCK // 2)
+largest, total = float("-inf"), 0.0
+for start in range(0, BLOCK, BLOCK // 2):
+    at = start + lanes
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=-float("inf"))
+    total *= tl.exp(largest - tl.maximum(largest, tl.max(x)))
+    largest = tl.maximum(largest, tl.max(x))
+    total += tl.sum(tl.exp(x - largest))
+for start in range(0, BLOCK, BLOCK // 2):
+    at = start + lanes
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns)
+    tl.store(z_ptr + row * columns + at, tl.exp(x - largest) / total, mask=at < columns)""")),
     Honest("tl.softmax", "softmax", rows("softmax", _INFINITY + """
 tl.store(z_ptr + row * columns + lanes, tl.softmax(x), mask=lanes < columns)""")),
     Honest("logarithm of sum and maximum together", "log_softmax", changed(
