@@ -26,7 +26,7 @@ from kernellab.checker.detector import (
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import TRIED, Trial, key_of
 from kernellab.checker.records import Finding, Findings
-from kernellab.checker.session import CheckSession, Work
+from kernellab.checker.session import CheckSession, Work, learns
 from kernellab.checker.sizes import Proof, Range, Sizes, launch_of_sizes
 from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
@@ -35,8 +35,8 @@ from kernellab.common.text import counted, element_text, joined_sizes, number_te
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compare import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
-from kernellab.interpreter.execution.launcher import launch_observed
-from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.execution.launcher import argument_names, launch_observed
+from kernellab.interpreter.execution.program import EVERYTHING, memory_effects, program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, restoring, tuner_facts
 from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
@@ -280,7 +280,8 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
     findings = _in_order([*_findings(detectors, failures), *([] if stopped is None else [stopped])])
     own_notes = (note for detector in detectors for note in detector.notes)
     unchecked = () if stopped is None else (_UNCHECKED.format(stopped.kind, stopped.line),)
-    notes = (*prepared.notes, *unchecked, *own_notes, *failures.notes())
+    taken = () if findings else _taken_as_meant(checked)
+    notes = (*prepared.notes, *unchecked, *own_notes, *taken, *failures.notes())
     subject = subject_of(plain, prepared.own_call, chosen)
     compared = tuple(checked.expected) if stopped is None else ()
     launch_again = replace(launch, target=chosen, expect=options.expect)
@@ -296,6 +297,20 @@ def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
         return call
     zeros = {name: torch.zeros_like(call.values[name]) for name in tuner.lost}
     return replace(call, values={**call.values, **zeros})
+
+
+def _taken_as_meant(run: CheckedRun) -> Iterator[str]:
+    """Yield a note for each argument whose contents before the launch become part of a result."""
+    effects = memory_effects(run.code)
+    if effects.updated is EVERYTHING or effects.stored is EVERYTHING or learns(run, False):
+        return  # of the last, such as locks, a wrong beginning shows in the launch
+    names = argument_names(run.call, run.code)
+    for number in sorted(effects.updated - effects.stored):
+        if names[number] not in (*run.expected, *run.uninitialized):
+            yield (
+                f"Atomics update {names[number]}: the check assumes that it was initialized. If it "
+                f"comes from torch.empty, use torch.zeros."
+            )
 
 
 _UNCHECKED = (

@@ -1041,12 +1041,13 @@ def counts(source: Source) -> Iterator[_Change]:
         if brought and brought != source.of(call.args[1]):
             reason = f"`{source.of(call)}` must expect `{brought}` bytes."
             yield [(call.args[1], brought)], reason
-    for call in source.calls("init"):
-        for count, old in _whole(call, 1, "count"):
-            for other in (old + 1, old - 1):
-                barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
-                reason = f"A phase of `{barrier}` gets {arrivals}, not {old}."
-                yield [(count, str(other))], reason
+    inits = [(call, *each) for call in source.calls("init") for each in _whole(call, 1, "count")]
+    for call, count, old in inits:
+        for other in (old + 1, old - 1):
+            barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
+            reason = f"A phase of `{barrier}` gets {arrivals}, not {old}."
+            yield [(count, str(other))], reason
+            yield [(same, str(other)) for _, same, its in inits if its == old], reason
 
 
 def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[tuple[ast.AST, int]]:

@@ -55,7 +55,13 @@ from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
 from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
-from kernellab.triton_api import JITFunction, definition_of, is_in_library, reachable_functions
+from kernellab.triton_api import (
+    JITFunction,
+    definition_of,
+    given_texts,
+    is_in_library,
+    reachable_functions,
+)
 from kernellab.triton_api.kernel_contents import pack
 from kernellab.workshop.course import StudentCell, cells_of, notebooks_of
 from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Exercise, exercise_named
@@ -106,6 +112,29 @@ def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
             )
     return None
 
+
+def numbers_in(kernel: Any, cases: Sequence[Case]) -> tuple[set[int], set[float]]:
+    """Return the sizes and the elements among the numbers of a kernel, apart from its constexprs:
+    it may do something else beyond them.
+    """
+    constants = [number for text in given_texts(kernel) for number in _CONSTANT.findall(text)]
+    written = _INTEGER.findall("".join(each.src for each in (kernel, *reachable_functions(kernel))))
+    numbers = {float(number) for number in (*constants, *written)}
+    numbers -= {
+        -1.0,
+        0.0,
+        1.0,
+        2.0,
+        *(value for case in cases for value in case.constants.values()),
+    }
+    return (
+        {int(number) for number in numbers if number.is_integer() and 2 < number < 1 << 22},
+        {number for number in numbers if abs(number) < 10_000},
+    )
+
+
+_CONSTANT = re.compile(r'"arith\.constant"\(\) <{value = (?:dense<)?(-?\d[\d.e+-]*)>? :')
+_INTEGER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.])")
 
 TARGET = "sm_90"
 """The GPU that the exercises are for."""
@@ -186,14 +215,18 @@ class _Answering:
         """Return the answer."""
         draw = Draw(self.seed)
         cases = list(self.exercise.cases(draw))
-        cases[-1] = cases[-1].displaced()
-        priced = cases[0]
-        if self.exercise.priced is not None:
-            priced = self.exercise.priced(draw)
-            cases.append(priced)  # what is cheap must be right too
+        cases[-2:] = cases[-2].displaced(64), cases[-1].displaced(16)
+        priced = cases[0] if self.exercise.priced is None else self.exercise.priced(draw)
+        last = [] if self.exercise.priced is None else [priced]  # what is cheap must be right too
         problem = self._submitted([priced, *cases])
+        sizes, elements = ((), ()) if problem else numbers_in(self.kernel, cases)
+        if sizes or elements:
+            for number in range(2):
+                cases += self.exercise.cases(Draw(self.seed + number, sizes, elements))
+            problem = self._submitted([priced, *cases])
         if problem is not None:
             return self._ended("", [problem])
+        cases += last
         passed, problems = 0, list[Diagnostic]()
         try:
             with limited(SECONDS, StoppedForGood):

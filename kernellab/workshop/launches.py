@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,15 +17,28 @@ from kernellab.launch.argument_copies import map_tensors, tensors_in
 
 
 class Draw:
-    """Random numbers and tensors for the launches of one answer, which depend only on a seed."""
+    """Random numbers and tensors for the launches of one answer, which depend only on a seed and on
+    the numbers in a kernel: where it compares with one, sizes and elements are on both sides of it.
+    """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self, seed: int, sizes: Iterable[int] = (), elements: Iterable[float] = ()
+    ) -> None:
         self._random = random.Random(seed)
         self._generator = torch.Generator().manual_seed(seed)
+        self._sizes = sorted(sizes)
+        self._elements = [part * each for each in sorted(elements) for part in (1, 2, -2, 0)]
 
     def size(self, least: int, most: int) -> int:
         """Return an integer from `least` to `most`, both included."""
+        near = self._near(least, most)
+        if near and self._random.random() < 0.5:  # a caller may not want any of these
+            return self._random.choice(near)
         return self._random.randint(least, most)
+
+    def _near(self, least: int, most: int, unit: int = 1) -> list[int]:
+        near = ((each + away) * unit for each in self._sizes for away in (-1, 0, 1, 2))
+        return [number for number in near if least <= number <= most]
 
     def uneven(self, least: int, most: int, *blocks: int) -> int:
         """Return an integer from `least` to `most` that is not a multiple of any of the blocks."""
@@ -33,13 +47,21 @@ class Draw:
             if all(number % block for block in blocks):
                 return number
 
-    def large(self, least: int, most: int) -> int:
-        """Return an integer from `least` to `most`, each order of magnitude as often."""
+    def large(self, least: int, most: int, block: int = 1) -> int:
+        """Return an integer from `least` to `most`, each order of magnitude as often; more than
+        `most` only where the kernel has such a number, of elements or of blocks.
+        """
+        near = self._near(least, 16 * most) or self._near(least, 16 * most, block)
+        if near:
+            return self._random.choice((near[-1], self._random.choice(near)))
         return int(least * math.pow(most / least, self._random.random()))
 
-    def of(self, choices: Sequence[Any]) -> Any:
-        """Return one of the choices."""
-        return self._random.choice(choices)
+    def of(self, choices: Sequence[int]) -> int:
+        """Return one of the choices, which are sizes of blocks, or one up to twice as large that
+        the kernel has.
+        """
+        sizes = (size for size in self._sizes if choices[0] <= size <= 2 * choices[-1])
+        return self._random.choice([size for size in sizes if size.bit_count() == 1] or choices)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Return normally distributed numbers of that shape, the same on every processor.
@@ -47,6 +69,9 @@ class Draw:
         In single precision the last digit would depend on the processor's vector instructions.
         """
         exact = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        given = torch.tensor(self._elements[: exact.numel() // 4], dtype=torch.float64)
+        places = torch.randperm(exact.numel(), generator=self._generator) if len(given) else given
+        exact.view(-1)[places[: len(given)].long()] = given
         return exact.to(dtype)
 
     def whole(
@@ -83,11 +108,13 @@ class Case:
         """All arguments by name, constexprs too."""
         return {**self.arguments, **self.constants}
 
-    def displaced(self) -> Case:
-        """Return the launch with tensors that begin 16 bytes into their memory, as slices may:
-        Triton compiles the same kernel, and nothing else may depend on an address.
+    def displaced(self, away: int) -> Case:
+        """Return the launch with tensors that begin so many bytes into their memory, a multiple of
+        16, as slices may: Triton compiles the same kernel, and nothing else may depend on an
+        address.
         """
-        values = {name: map_tensors(value, _displaced) for name, value in self.arguments.items()}
+        move = partial(_displaced, away=away)
+        values = {name: map_tensors(value, move) for name, value in self.arguments.items()}
         return replace(self, arguments=values)
 
     @property
@@ -126,8 +153,8 @@ def _vectors(draw: Draw, n: int, block: int, *inputs: str, **numbers: Any) -> Ca
     return _in_blocks(n, block, {**tensors, "z_ptr": torch.zeros(n), **numbers}, "z_ptr")
 
 
-def _displaced(tensor: torch.Tensor) -> torch.Tensor:
-    before, size = 16 // tensor.element_size(), tensor.untyped_storage().nbytes()
+def _displaced(tensor: torch.Tensor, away: int) -> torch.Tensor:
+    before, size = away // tensor.element_size(), tensor.untyped_storage().nbytes()
     memory = torch.zeros(before + size // tensor.element_size(), dtype=tensor.dtype)
     made = memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() + before)
     return made.copy_(tensor)
@@ -158,7 +185,15 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
     yield _vectors(draw, n, 1024, *inputs, **numbers)
     block = draw.of((8, 16, 32))
     yield _vectors(draw, draw.uneven(40, 400, block), block, *inputs, **numbers)
-    yield _vectors(draw, draw.large(20_000, 200_000), draw.of((512, 2048)), *inputs, **numbers)
+    block = draw.of((512, 2048))
+    yield _vectors(draw, draw.large(20_000, 200_000, block), block, *inputs, **numbers)
+
+
+def _up_to_nan(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the cases; in the last one, x has a 0, a large number, infinity and NaN."""
+    *others, last = cases
+    last.arguments["x_ptr"].view(-1)[3:7] = torch.tensor([0.0, 1e5, math.inf, math.nan])
+    yield from (*others, last)
 
 
 def one_block(draw: Draw) -> Iterator[Case]:
@@ -169,22 +204,34 @@ def one_block(draw: Draw) -> Iterator[Case]:
 
 def one_vector(draw: Draw) -> Iterator[Case]:
     """Return the usual launches with one input."""
-    return _usual(draw, "x_ptr")
+    return _up_to_nan(_usual(draw, "x_ptr"))
 
 
 def two_vectors(draw: Draw) -> Iterator[Case]:
-    """Return the usual launches with two inputs."""
-    return _usual(draw, "x_ptr", "y_ptr")
+    """Yield the usual launches with two inputs, which are one tensor in the third."""
+    cases = list(_up_to_nan(_usual(draw, "x_ptr", "y_ptr")))
+    same = {"y_ptr": cases[2].arguments["x_ptr"]}
+    cases[2] = replace(cases[2], arguments={**cases[2].arguments, **same})
+    yield from cases
 
 
 def scaled_vector(draw: Draw) -> Iterator[Case]:
     """Return the usual launches with a factor and an offset."""
-    return _usual(draw, "x_ptr", a=draw.size(1, 45) / 4 + 1 / 8, b=-draw.size(1, 45) / 4)
+    usual = _usual(draw, "x_ptr", a=draw.size(1, 45) / 4 + 1 / 8, b=-draw.size(1, 45) / 4)
+    return _up_to_nan(_every_other_moved(usual, a=-12.0, b=12.0))
 
 
 def limited_vector(draw: Draw) -> Iterator[Case]:
     """Return the usual launches with two limits."""
-    return _usual(draw, "x_ptr", low=draw.size(-4, -1) / 4 + 1 / 8, high=draw.size(1, 4) / 4)
+    usual = _usual(draw, "x_ptr", low=draw.size(-4, -1) / 4 + 1 / 8, high=draw.size(1, 4) / 4)
+    return _every_other_moved(usual, low=1.0, high=1.0)
+
+
+def _every_other_moved(cases: Iterable[Case], **by: float) -> Iterator[Case]:
+    """Yield the cases; in every other one, numbers are moved to beyond 0."""
+    for number, case in enumerate(cases):
+        moved = {name: case.arguments[name] + number % 2 * away for name, away in by.items()}
+        yield replace(case, arguments={**case.arguments, **moved})
 
 
 def every_other(draw: Draw) -> Iterator[Case]:
@@ -216,7 +263,7 @@ def few_programs(draw: Draw) -> Iterator[Case]:
 
 def gated_vectors(draw: Draw) -> Iterator[Case]:
     """Yield the usual launches; in the second, exp(x) and exp(-x) overflow."""
-    for number, case in enumerate(_usual(draw, "x_ptr", "y_ptr")):
+    for number, case in enumerate(two_vectors(draw)):
         if number == 1:
             case.arguments["x_ptr"].mul_(100)
         yield case
@@ -239,7 +286,12 @@ def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
     yield draw.size(35, 60), draw.size(131, 180), 32, 64
     yield 1, draw.size(2, 13), 16, 16
     yield draw.uneven(40, 70, 32), draw.uneven(40, 70, 16), 32, 16
-    yield draw.uneven(20, 60, 2), draw.uneven(10, 40, 8), draw.of((2, 4, 8)), draw.of((8, 64, 128))
+    yield (
+        draw.uneven(20, 60, 2),
+        draw.uneven(10, 40, 8),
+        draw.of((2, 4, 8)),
+        draw.of((8, 64, 128)),
+    )
     yield (
         draw.uneven(150, 300, 64),
         draw.uneven(200, 400, 32),
@@ -266,22 +318,22 @@ def _tables(draw: Draw, z: str = "rc", **inputs: str) -> Iterator[Case]:
 
 def outer_sum(draw: Draw) -> Iterator[Case]:
     """Return launches with the elements of a column and of a row."""
-    return _tables(draw, x_ptr="r", y_ptr="c")
+    return _up_to_nan(_tables(draw, x_ptr="r", y_ptr="c"))
 
 
 def scaled_rows(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and a factor for each row."""
-    return _tables(draw, x_ptr="rc", scale_ptr="r")
+    return _up_to_nan(_tables(draw, x_ptr="rc", scale_ptr="r"))
 
 
 def table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the same shape."""
-    return _tables(draw, x_ptr="rc")
+    return _up_to_nan(_tables(draw, x_ptr="rc"))
 
 
 def transposed_table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the transposed shape."""
-    return _tables(draw, "cr", x_ptr="rc")
+    return _up_to_nan(_tables(draw, "cr", x_ptr="rc"))
 
 
 def large_transposed_table(draw: Draw) -> Case:
@@ -307,10 +359,12 @@ def gathered_rows(draw: Draw) -> Iterator[Case]:
         (draw.size(5, 20), draw.size(20, 90), draw.size(33, 63), 64),
         (draw.size(20, 40), draw.size(5, 9), draw.size(65, 120), 128),
         (draw.size(1, 9), draw.size(2, 9), draw.size(1, 16), draw.of((16, 32))),
-        (draw.size(150, 300), draw.size(1000, 3000), draw.size(129, 256), draw.of((256, 512))),
+        (draw.size(150, 300), draw.large(1000, 3000), draw.size(129, 256), draw.of((256, 512))),
     ):
+        ids = draw.whole(0, vocabulary, count)
+        ids[-1] = vocabulary - 1
         arguments = {
-            "ids_ptr": draw.whole(0, vocabulary, count),
+            "ids_ptr": ids,
             "table_ptr": draw.normal(vocabulary, width),
             "z_ptr": torch.zeros(count, width), "width": width,
         }  # fmt: skip
@@ -346,7 +400,7 @@ _Outputs = Callable[[int, int], dict[str, torch.Tensor]]
 
 def _short_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
     for rows, columns, block in (
-        (4, 128, 128),
+        (4, 512, 512),
         (draw.size(3, 9), draw.size(65, 127), 128),
         (draw.size(1, 5), draw.size(2, 30), 64),
         (draw.size(2, 6), draw.size(513, 1000), 1024),
@@ -437,7 +491,7 @@ def histogram(draw: Draw) -> Iterator[Case]:
         (draw.uneven(513, 1000, 128), 128, draw.size(3, 20)),
         (draw.size(1, 50), 64, 8),
         (8 * draw.size(8, 40) + 1, draw.of((8, 16, 32)), draw.size(30, 200)),
-        (draw.large(10_000, 30_000), draw.of((512, 2048)), draw.size(3, 400)),
+        (draw.large(10_000, 30_000), draw.of((512, 2048)), draw.large(200, 400)),
     ):
         counts = torch.zeros(bins, dtype=torch.int32)
         yield _in_blocks(n, block, {"x_ptr": draw.whole(0, bins, n), "z_ptr": counts})
@@ -446,7 +500,7 @@ def histogram(draw: Draw) -> Iterator[Case]:
 # Softmax, losses and norms: several steps over a row, fused in one kernel.
 
 
-_SHORT = ((4, 128, 128), (0, 100, 128), (1, 20, 64), (2, 700, 1024), (9, 32, 32), (4, 2048, 2048))
+_SHORT = ((4, 512, 512), (0, 100, 128), (1, 20, 64), (2, 700, 1024), (9, 32, 32), (4, 2048, 2048))
 _LONG = ((4, 512, 128), (0, 600, 128), (1, 20, 64), (2, 2000, 256), (9, 90, 16), (3, 9000, 2048))
 
 

@@ -24,6 +24,7 @@ from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
 from tests.support.source_files import ROOT
 from tests.support.source_lines import marked_line
+from tests.workshop import solutions
 
 
 @triton.jit
@@ -384,3 +385,14 @@ def test_a_launch_of_which_no_lane_stores_says_so() -> None:
     found = kernellab.check(doubles, (2,), normal(64), zeros(64), 0, BLOCK=32)
     assert not found
     assert "stores nothing" in found.notes[0]
+
+
+def test_nothing_found_says_that_atomics_add_to_what_was_there() -> None:
+    x = torch.ones(64)
+    launch = (solutions.dot_product, (2,), x, x)
+    found = kernellab.check(*launch, torch.empty(1), 64, BLOCK=32)
+    assert not found
+    assert "z_ptr" in found.notes[-1]
+    found = kernellab.check(*launch, kernellab.uninitialized(torch.empty(1)), 64, BLOCK=32)
+    assert found.kinds == ("uninitialized-read",)
+    assert not found.notes
