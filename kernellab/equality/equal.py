@@ -683,6 +683,15 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
             for pair in pairs:
                 pair.note(*results)
     again = fresh_tensors(0, first, second, rounds=rounds)
+    kernels = [side for side in (first, second) if isinstance(side, KernelSide)]
+    if not any(pair.differs.any() for pair in pairs) and all(
+        side.stores_nothing(fresh_tensors(0, first, second)) for side in kernels
+    ):
+        names = " and ".join(dict.fromkeys(side.name for side in kernels))
+        raise UnsupportedOperation(
+            f"The mask of no store is true in {names}, so nothing was compared.",
+            position=kernels[0].store,
+        )
     return Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs)
 
 

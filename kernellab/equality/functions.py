@@ -39,9 +39,16 @@ from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
-from kernellab.interpreter.memory.observers import RunObserver
+from kernellab.interpreter.memory.global_memory import lanes_on
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess, RunObserver
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import Atomic, GlobalAccess, has, in_region_of_elements
+from kernellab.ir.operations import (
+    Atomic,
+    GlobalAccess,
+    global_effect,
+    has,
+    in_region_of_elements,
+)
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
@@ -609,6 +616,31 @@ class ExactLaunch:
             self._prepared.kernel, self._prepared.grid, launch, self.code, observer, options
         )
         return dict(tensors_in(values))
+
+    def last_store(self, tensors: ExactTensors, address: int | None = None) -> Operation | None:
+        """Run it; return the operation that stores last at an address, None for any; None if none
+        does.
+        """
+        last = None
+
+        def hear(access: ObservedAccess) -> None:
+            nonlocal last
+            if global_effect(access.operation) == "load":
+                return
+            on = lanes_on(access.mask, access.active, len(access.shape))
+            hit = numpy.True_ if address is None else numpy.asarray(access.addresses) == address
+            if numpy.any(hit if on is None else hit & on):
+                last = access.operation
+
+        self.run(tensors, AccessObserver(hear))
+        return last
+
+
+def unchanged(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a tensor holds the same residues."""
+    if before.is_complex():
+        before, after = torch.view_as_real(before), torch.view_as_real(after)
+    return torch.equal(before.nan_to_num(), after.nan_to_num())
 
 
 def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
