@@ -125,5 +125,9 @@ FINITE: list[tuple[str, str, str | Function]] = [
     ("f32", "libdevice.rint(tl.clamp(x * 10.0, -128.0, 127.0)).to(tl.int8).to(tl.float32) * 0.1",
      lambda x, y: (x * 10.0).clamp(-128, 127).round().to(torch.int8).float() * 0.1),
     ("f32", "tl.minimum(tl.maximum(x, -5e9), 5e9)", "tl.clamp(x, -5e9, 5e9)"),
+    # a product with a condition; complex numbers
+    ("f32", "tl.where(y > 0, x, 0.0)", lambda x, y: x * (y > 0)),
+    ("f32", "(x * x - y * y) * 3 - 2 * x * y",
+     lambda x, y: (torch.complex(x, y) * torch.complex(x, y) * (3 + 1j)).real),
 ]  # fmt: skip
 """Equal where no input is NaN or infinite."""
