@@ -284,7 +284,7 @@ class Comparison:
 
     def _off_for(self, several: Iterable[Inputs]) -> Equality | None:
         """The verdict if a run with floats differs: "different" where residues of the same numbers
-        do too, so that neither rounding nor overflow is the reason.
+        do too, but not random ones, so that neither rounding nor overflow is the reason.
         """
         for inputs in several:
             for pair, results in self._runs(inputs):
@@ -343,7 +343,8 @@ class Comparison:
         tensors = (tensor for side in (self.first, self.second) for _, tensor in side.tensors())
         count = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
         is_whole = inputs in (SMALL, ZEROS) or inputs.outstanding is not None
-        if count > _MOST_FLOATS and not is_whole:
+        are_unlike = any(pair.differs.any() for pair in self.pairs) and not self.by_squares
+        if are_unlike or (count > _MOST_FLOATS and not is_whole):
             return False
         with suppress(KernelLabError), self.holding(inputs):
             same, known = self._agreements(given=True)[pair]

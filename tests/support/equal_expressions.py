@@ -62,6 +62,7 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.where(x > y, x, y) + tl.where(x > y, y, x)", "x + y"),
     ("f32", "1 - 1 / (1 + tl.exp(-x))", "1 / (1 + tl.exp(x))"),
     ("f32", "2 * tl.sigmoid(2 * x) - 1", "libdevice.tanh(x)"),
+    ("f32", "tl.exp(libdevice.tanh(x)) * tl.exp(y)", "tl.exp(y + 1 - 2 / (tl.exp(2 * x) + 1))"),
     ("f32", "tl.cumsum(x, 0)", "tl.sum(tl.where(place <= place[:, None], x, 0.0), 1)"),
     ("f32", "tl.sum(tl.cumsum(x, 0), 0) * ones", "tl.sum(x * (64 - place), 0) * ones"),
     ("f32", "tl.maximum(x, -x)", "tl.abs(x)"),
