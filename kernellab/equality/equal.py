@@ -442,7 +442,8 @@ class Comparison:
         """The verdict if elements are off: "different" only if floats show it."""
         floats = self._visible(pair, more)
         if floats is not None:
-            off = off | floats[0].numpy()
+            shown = floats[0].numpy()
+            off = (off & ~self._equal_by_other_laws(pair, shown)) | shown
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
         shown = None if floats is None else _farthest(*floats)
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, shown)
@@ -451,6 +452,24 @@ class Comparison:
             return self._verdict("not decided", otherwise, element, position)
         reason = "" if pair.differs.any() else otherwise
         return self._verdict("different", reason, element, position)
+
+    def _equal_by_other_laws(self, pair: ResultPair, shown: numpy.ndarray) -> numpy.ndarray:
+        """Which elements may differ only because nothing is known of a function, or because a root
+        or a logarithm is not one of a square.
+
+        Args:
+            shown: the elements that differ in a run with floats.
+        """
+        if self.uninterpreted:
+            return ~shown
+        equal = numpy.zeros_like(pair.differs)
+        with residues.of_squares_only(), suppress(UnsupportedOperation):
+            for seed in range(_SEEDS_OF_SQUARES):
+                same, known = self._agreements(seed, rounds=self.again.rounds)[pair]
+                equal |= known & same
+                if known.all() or (equal | shown).all():
+                    break
+        return equal
 
     def _why_not_visible(self) -> str:
         reason = _NOT_VISIBLE

@@ -1118,7 +1118,8 @@ class _ExactMode(OperationMode):
             out_of_place = getattr(torch.ops.aten, plain)
             overload = getattr(out_of_place, func._overloadname, None) or out_of_place.default
             with self:
-                exact = self.exact(overload(*args, **rest))
+                made = overload(*args, **rest)
+            exact = self.exact(made)
         exact_target.copy_(self._tensors.rounded(exact, target.dtype))
         return target
 
