@@ -257,6 +257,7 @@ class LaunchScript:
             values[name] = _script_value(prepared, name, value, values)
         grid = prepared.grid if callable(prepared.grid) else prepared.sizes(may_be_empty=True)
         options = dict(prepared.own_call.options)
+        named: tuple[Any, str | OtherLaunch] | None
         if isinstance(expect, PreparedLaunch):
             named = expect.kernel, OtherLaunch.of(expect, prepared)
         else:

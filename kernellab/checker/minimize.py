@@ -409,9 +409,7 @@ def minimize(
     )
 
 
-def _script_of(
-    finder: Finder, prepared: PreparedLaunch, expect: Reference | BoundLaunch | None
-) -> AnyScript:
+def _script_of(finder: Finder, prepared: PreparedLaunch, expect: Any) -> AnyScript:
     if finder == "compile":
         return CompileScript.of(prepared)
     expected = "" if expect is None or finder == "validate" else ", expect=expected"

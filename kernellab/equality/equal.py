@@ -442,8 +442,8 @@ class Comparison:
         """The verdict if elements are off: "different" only if floats show it."""
         floats = self._visible(pair, more)
         if floats is not None:
-            shown = floats[0].numpy()
-            off = (off & ~self._equal_by_other_laws(pair, shown)) | shown
+            visible = floats[0].numpy()
+            off = (off & ~self._equal_by_other_laws(pair, visible)) | visible
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
         shown = None if floats is None else _farthest(*floats)
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, shown)

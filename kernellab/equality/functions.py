@@ -975,7 +975,7 @@ class _ExactMode(OperationMode):
             raise UnsupportedOperation(f"torch's {name!r} of complex numbers has no exact form.")
         with self:
             both = (_parts(arg, is_part=name == "complex") for arg in args)
-            exact = torch.stack(torch.broadcast_tensors(*_COMPLEX[name](*both)), -1)
+            exact = torch.stack([part.expand(result.shape) for part in _COMPLEX[name](*both)], -1)
         self._tensors.put(torch.view_as_real(result), self.exact(exact))
         return result
 

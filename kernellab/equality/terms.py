@@ -203,7 +203,7 @@ class Terms:
         """
         for atom, power in powers.items():
             kind, *operands = self._atoms[atom]
-            base = self._sums[operands[0]] if kind == "sum" else ()
+            base: Any = self._sums[operands[0]] if kind == "sum" else ()
             if power > -1 or len(base) != 2 or base[0][0] or self._products[base[1][0]][0]:
                 continue
             (_, a), (product, b) = base

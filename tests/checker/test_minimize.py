@@ -224,7 +224,8 @@ def summed(x_ptr, z_ptr, n, alpha, BLOCK: tl.constexpr):
 def test_a_difference_from_another_kernel_or_a_function(expect, tmp_path) -> None:
     x, z = tensors(2)
     launch = kernellab.bind(summed, (1,), x, z, 1000, 2.0, BLOCK=128)
-    other, by = expect, "equal"
+    other: Any = expect
+    by: Any = "equal"
     if expect is scale:
         grid = lambda meta: (triton.cdiv(meta["n"], 256),)  # noqa: E731
         other, by = kernellab.bind(scale, grid, x, z, 1000, 2.0, BLOCK=256), None
