@@ -124,11 +124,11 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
 # What a script has beside its tensors, and how it becomes smaller.
 
 
-def module_text(kernel: Any, others: Sequence[Any]) -> str:
+def module_text(kernel: Any, others: Sequence[Any], beside: Any = None) -> str:
     """The text of a module that has the kernel and other functions, with all that they use. Raises
     ArgumentError: they use something that no text can have.
     """
-    written = triton_api.standalone_text(kernel, others)
+    written = triton_api.standalone_text(kernel, others, beside)
     if written.missing:
         raise ArgumentError(
             f"A script cannot have what {kernel.__name__} uses: {', '.join(written.missing)}.",
@@ -157,6 +157,59 @@ class SameAs:
 
 
 @dataclass(frozen=True)
+class OtherLaunch:
+    """A launch of another kernel with the tensors of a script's.
+
+    Attributes:
+        shared: its parameters that are parameters of the script's launch, by name.
+        grid: None for that of the script's launch.
+    """
+
+    prepared: PreparedLaunch
+    shared: Mapping[str, str]
+    grid: Any
+
+    @classmethod
+    def of(cls, prepared: PreparedLaunch, first: PreparedLaunch) -> OtherLaunch:
+        """The launch, which shares tensors, and the numbers of one name and value.
+
+        Raises:
+            ArgumentError: a tensor is not one of the script's, or a script cannot have a value.
+        """
+        shared = {}
+        for name, value in prepared.call.values.items():
+            its = [n for n, v in first.call.values.items() if _is_same(value, v, name == n)]
+            if its:
+                shared[name] = its[0]
+            elif not _is_writable(value):
+                raise _cannot_have(prepared, name, "is not one of the first launch")
+        is_same = not callable(prepared.grid) and prepared.grid == first.grid
+        return cls(prepared, shared, None if is_same else prepared.grid)
+
+    def text(self, script: LaunchScript) -> str:
+        """An expression for it beside a script's launch."""
+        values = {
+            name: script.values[self.shared[name]] if name in self.shared else value
+            for name, value in self.prepared.call.values.items()
+        }
+        grid = script.sizes if self.grid is None else self.grid
+        given = [
+            f"{name}={script._value(self.shared[name]) if name in self.shared else literal_text(v)}"
+            for name, v in values.items()
+        ]
+        given += [f"{name}={value!r}" for name, value in self.prepared.own_call.options.items()]
+        arguments = ", ".join(given)
+        sizes = grid(values) if callable(grid) else grid
+        return f"kernellab.bind({self.prepared.kernel.__name__}, {sizes}, {arguments})"
+
+
+def _is_same(value: Any, other: Any, has_its_name: bool) -> bool:
+    if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+        return value.data_ptr() == other.data_ptr() and value.shape == other.shape
+    return has_its_name and type(value) is type(other) and bool(value == other)
+
+
+@dataclass(frozen=True)
 class LaunchScript:
     """A launch, and a question about it.
 
@@ -164,7 +217,8 @@ class LaunchScript:
         kernel: the plain kernel, whose helpers and globals the script has.
         source: the text of the kernel, which may differ from that of `kernel`.
         values: what each parameter gets: a ScriptTensor, SameAs, or a value with a literal.
-        expect: a function of the expected results, and its name in the script; or None.
+        expect: a function of the expected results, and its name in the script; or another kernel,
+            and its launch; or None.
         question: the last lines, which pass `launch` to a function.
         passes: registered passes of the compiler, which are functions.
     """
@@ -174,7 +228,7 @@ class LaunchScript:
     grid: Any
     values: Mapping[str, Any]
     options: Mapping[str, Any]
-    expect: tuple[Any, str] | None
+    expect: tuple[Any, str | OtherLaunch] | None
     question: str
     passes: tuple[RegisteredPass, ...] = ()
 
@@ -203,7 +257,11 @@ class LaunchScript:
             values[name] = _script_value(prepared, name, value, values)
         grid = prepared.grid if callable(prepared.grid) else prepared.sizes(may_be_empty=True)
         options = dict(prepared.own_call.options)
-        named = None if expect is None else _named_function(expect)
+        named: tuple[Any, str | OtherLaunch] | None
+        if isinstance(expect, PreparedLaunch):
+            named = expect.kernel, OtherLaunch.of(expect, prepared)
+        else:
+            named = None if expect is None else _named_function(expect)
         source = str(prepared.kernel.src)
         return cls(prepared.kernel, source, grid, values, options, named, question, passes)
 
@@ -218,17 +276,22 @@ class LaunchScript:
         have.
         """
         functions = [value for value in self.values.values() if _is_function(value)]
-        if self.expect is not None and self.expect[0] is not None:
+        beside = None
+        if self.expect is not None and isinstance(self.expect[1], OtherLaunch):
+            beside = self.expect[0] if self.expect[0] is not self.kernel else None
+        elif self.expect is not None and self.expect[0] is not None:
             functions.append(self.expect[0])
         functions += [triton_api.python_function(each.rewrite) for each in self.passes]
-        module = module_text(triton_api.with_source(self.kernel, self.source), functions)
+        module = module_text(triton_api.with_source(self.kernel, self.source), functions, beside)
         lines = [
             f"{name} = {value.parameter if isinstance(value, SameAs) else value.text()}"
             for name, value in self.values.items()
             if isinstance(value, ScriptTensor | SameAs)
         ]
         if self.expect is not None and self.expect[1] != "expected":
-            lines.append(f"expected = {self.expect[1]}")
+            other = self.expect[1]
+            text = other.text(self) if isinstance(other, OtherLaunch) else other
+            lines.append(f"expected = {text}")
         lines += [f"kernellab.register_pass({p.name}, after={p.after!r})" for p in self.passes]
         body = "\n".join([*lines, f"launch = kernellab.bind({self._arguments()})", self.question])
         packed = [f"import {name}" for name in ("base64", "zlib") if f"{name}." in body]
@@ -256,6 +319,9 @@ class LaunchScript:
     def with_source(self, source: str, parameters: Collection[str]) -> LaunchScript:
         """Return the same with another text of the kernel, which may have fewer parameters."""
         values = {name: value for name, value in self.values.items() if name in parameters}
+        other = None if self.expect is None else self.expect[1]
+        if isinstance(other, OtherLaunch) and not {*other.shared.values()} <= {*parameters}:
+            return self
         return replace(self, source=source, values=values)
 
     def smaller(self) -> Sequence[Callable[[LaunchScript], Iterator[LaunchScript]]]:

@@ -22,9 +22,10 @@ from kernellab.checker.launch_scripts import AnyScript, CompileScript, LaunchScr
 from kernellab.common.arguments import check_choice, check_whole
 from kernellab.common.processes import Forked
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.common.text import counted
+from kernellab.common.text import counted, element_text
 from kernellab.compiler.registered_passes import registered_for
 from kernellab.compiler.targets import parse_target
+from kernellab.equality.equal import equal
 from kernellab.equality.validation import validate
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError
 from kernellab.launch.preparation import (
@@ -40,8 +41,8 @@ from kernellab.records import BoundLaunch, Target
 Failures = Mapping[tuple[str, str], str]
 """What a script shows: kind and argument of each finding, or an error and "" -> the message."""
 
-_WRONG = ("wrong-result", "rounding")
-"""The kinds of findings that compare results with expected ones."""
+_WRONG = ("wrong-result", "rounding", "different")
+"""The kinds of failures that compare results with expected ones."""
 
 
 def run_script(path: Path, shown_by: Callable[[Mapping[str, Any]], Failures]) -> Failures:
@@ -78,6 +79,16 @@ def _findings_of(names: Mapping[str, Any], target: Target) -> Failures:
 def _wrong_pass_of(names: Mapping[str, Any], target: Target) -> Failures:
     wrong = validate(names["launch"], target=target).wrong
     return {} if wrong is None else {(f"wrong pass: {wrong.label}", ""): wrong.reason}
+
+
+def _difference_of(names: Mapping[str, Any], target: Target) -> Failures:
+    equality = equal(names["launch"], names["expected"], target=target)
+    difference = equality.difference
+    if equality.verdict != "different" or difference is None:
+        return {}
+    at, *floats = difference.floats or (difference.index,)
+    values = " and ".join(f"{number:g}" for number in floats)
+    return {("different", difference.tensor): f"{element_text(difference.tensor, at)} is {values}"}
 
 
 def _no_failures(names: Mapping[str, Any], target: Target) -> Failures:
@@ -320,7 +331,7 @@ class Minimal:
         return f"{self.kernel}: {self.failure} ({ran})\n\n{self.script}"
 
 
-Finder = Literal["compile", "check", "validate"]
+Finder = Literal["compile", "check", "validate", "equal"]
 
 _MINIMIZE = EntryPoint("minimize", refused("check or validate finds the smallest launch"))
 
@@ -328,6 +339,7 @@ _SHOWN_BY: Mapping[Finder, Callable[..., Failures]] = {
     "compile": _no_failures,
     "check": _findings_of,
     "validate": _wrong_pass_of,
+    "equal": _difference_of,
 }
 """What a script that ran shows: its variables, and the GPU -> the failures."""
 
@@ -339,7 +351,7 @@ def minimize(
     by: Finder | None = None,
     kind: str = "",
     target: str | Target | None = None,
-    expect: Reference | None = None,
+    expect: Reference | BoundLaunch | None = None,
     tries: int = 400,
     seconds: float = 300.0,
 ) -> Minimal:
@@ -353,11 +365,13 @@ def minimize(
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch.
         by: what finds the failure: "compile" (Triton fails or crashes; the script needs only
-            triton), "check" (a finding of `kernellab.check`), or "validate" (a pass of the
-            compiler changes a result). None for the first of "compile" and "check" that fails.
+            triton), "check" (a finding of `kernellab.check`), "validate" (a pass of the compiler
+            changes a result), or "equal" (`kernellab.equal` says that `expect` is different). None
+            for "equal" with a launch, and else the first of "compile" and "check" that fails.
         kind: the kind of finding to keep, "race", or the class of an error; "" for the first.
         target: the GPU, as for `kernellab.check`.
-        expect: a function that computes the expected results, as for `kernellab.check`.
+        expect: a function that computes the expected results, as for `kernellab.check`, or another
+            kernel's launch with the same tensors.
         tries: how many launches may run.
         seconds: how long the search may take; a launch that has begun ends first.
 
@@ -370,7 +384,9 @@ def minimize(
     """
     __tracebackhide__ = True
     if by is not None:
-        check_choice("by", by, ("compile", "check", "validate"))
+        check_choice("by", by, tuple(_SHOWN_BY))
+    if isinstance(expect, BoundLaunch):
+        by = "equal"
     check_whole("tries", tries, least=1)
     prepared = prepare_bound(launch, None if target is None else parse_target(target), _MINIMIZE)
     deadline = time.monotonic() + seconds
@@ -393,13 +409,19 @@ def minimize(
     )
 
 
-def _script_of(finder: Finder, prepared: PreparedLaunch, expect: Reference | None) -> AnyScript:
+def _script_of(finder: Finder, prepared: PreparedLaunch, expect: Any) -> AnyScript:
     if finder == "compile":
         return CompileScript.of(prepared)
     expected = "" if expect is None or finder == "validate" else ", expect=expected"
-    question = f'print(kernellab.{finder}(launch, target="{prepared.target}"{expected}))'
+    if finder == "equal":
+        if expect is None:
+            raise ArgumentError('by="equal" needs expect=: a function, or another launch.')
+        if isinstance(expect, BoundLaunch):
+            expect = prepare_bound(expect, prepared.target, _MINIMIZE)
+    beside = ", expected" if finder == "equal" else expected
+    question = f'print(kernellab.{finder}(launch{beside}, target="{prepared.target}"))'
     passes = registered_for(prepared.kernel) if finder == "validate" else ()
-    return LaunchScript.of(prepared, expect if expected else None, question, passes)
+    return LaunchScript.of(prepared, expect if beside else None, question, passes)
 
 
 def _searched(kernel: str, script: Any, judge: Judge) -> Minimal:

@@ -284,7 +284,7 @@ class Comparison:
 
     def _off_for(self, several: Iterable[Inputs]) -> Equality | None:
         """The verdict if a run with floats differs: "different" where residues of the same numbers
-        do too, so that neither rounding nor overflow is the reason.
+        do too, but not random ones, so that neither rounding nor overflow is the reason.
         """
         for inputs in several:
             for pair, results in self._runs(inputs):
@@ -343,7 +343,8 @@ class Comparison:
         tensors = (tensor for side in (self.first, self.second) for _, tensor in side.tensors())
         count = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
         is_whole = inputs in (SMALL, ZEROS) or inputs.outstanding is not None
-        if count > _MOST_FLOATS and not is_whole:
+        are_unlike = any(pair.differs.any() for pair in self.pairs) and not self.by_squares
+        if are_unlike or (count > _MOST_FLOATS and not is_whole):
             return False
         with suppress(KernelLabError), self.holding(inputs):
             same, known = self._agreements(given=True)[pair]
@@ -441,7 +442,8 @@ class Comparison:
         """The verdict if elements are off: "different" only if floats show it."""
         floats = self._visible(pair, more)
         if floats is not None:
-            off = off | floats[0].numpy()
+            visible = floats[0].numpy()
+            off = (off & ~self._equal_by_other_laws(pair, visible)) | visible
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
         shown = None if floats is None else _farthest(*floats)
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, shown)
@@ -450,6 +452,24 @@ class Comparison:
             return self._verdict("not decided", otherwise, element, position)
         reason = "" if pair.differs.any() else otherwise
         return self._verdict("different", reason, element, position)
+
+    def _equal_by_other_laws(self, pair: ResultPair, shown: numpy.ndarray) -> numpy.ndarray:
+        """Which elements may differ only because nothing is known of a function, or because a root
+        or a logarithm is not one of a square.
+
+        Args:
+            shown: the elements that differ in a run with floats.
+        """
+        if self.uninterpreted:
+            return ~shown
+        equal = numpy.zeros_like(pair.differs)
+        with residues.of_squares_only(), suppress(UnsupportedOperation):
+            for seed in range(_SEEDS_OF_SQUARES):
+                same, known = self._agreements(seed, rounds=self.again.rounds)[pair]
+                equal |= known & same
+                if known.all() or (equal | shown).all():
+                    break
+        return equal
 
     def _why_not_visible(self) -> str:
         reason = _NOT_VISIBLE
@@ -683,6 +703,15 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
             for pair in pairs:
                 pair.note(*results)
     again = fresh_tensors(0, first, second, rounds=rounds)
+    kernels = [side for side in (first, second) if isinstance(side, KernelSide)]
+    if not any(pair.differs.any() for pair in pairs) and all(
+        side.stores_nothing(fresh_tensors(0, first, second)) for side in kernels
+    ):
+        names = " and ".join(dict.fromkeys(side.name for side in kernels))
+        raise UnsupportedOperation(
+            f"The mask of no store is true in {names}, so nothing was compared.",
+            position=kernels[0].store,
+        )
     return Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs)
 
 

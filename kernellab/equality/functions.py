@@ -39,9 +39,16 @@ from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
-from kernellab.interpreter.memory.observers import RunObserver
+from kernellab.interpreter.memory.global_memory import lanes_on
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess, RunObserver
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import Atomic, GlobalAccess, has, in_region_of_elements
+from kernellab.ir.operations import (
+    Atomic,
+    GlobalAccess,
+    global_effect,
+    has,
+    in_region_of_elements,
+)
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
@@ -610,6 +617,31 @@ class ExactLaunch:
         )
         return dict(tensors_in(values))
 
+    def last_store(self, tensors: ExactTensors, address: int | None = None) -> Operation | None:
+        """Run it; return the operation that stores last at an address, None for any; None if none
+        does.
+        """
+        last = None
+
+        def hear(access: ObservedAccess) -> None:
+            nonlocal last
+            if global_effect(access.operation) == "load":
+                return
+            on = lanes_on(access.mask, access.active, len(access.shape))
+            hit = numpy.True_ if address is None else numpy.asarray(access.addresses) == address
+            if numpy.any(hit if on is None else hit & on):
+                last = access.operation
+
+        self.run(tensors, AccessObserver(hear))
+        return last
+
+
+def unchanged(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a tensor holds the same residues."""
+    if before.is_complex():
+        before, after = torch.view_as_real(before), torch.view_as_real(after)
+    return torch.equal(before.nan_to_num(), after.nan_to_num())
+
 
 def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
     if is_pointer(value):
@@ -894,7 +926,10 @@ class _ExactMode(OperationMode):
         if name in _CHOOSE:
             kinds = {"amin": "minimum", "min": "minimum", "amax": "maximum", "max": "maximum"}
             self._tensors.choices.add(kinds.get(name, name))
-        if (name in _LOGICAL or name == "mul") and any(id(arg) in self._noted for arg in args):
+        if any(map(torch.is_complex, nested_tensors(args, kwargs))) or name == "complex":
+            return self._of_complex(name, func, args, kwargs)
+        is_logical = name in _LOGICAL or (name == "mul" and not any(map(_is_floating, args)))
+        if is_logical and any(id(arg) in self._noted for arg in args):
             result = func(*args, **kwargs)
             return self._of_conditions(name, result, args) if result.dtype == torch.bool else result
         if name in CREATES or not any(
@@ -929,6 +964,20 @@ class _ExactMode(OperationMode):
             f"torch's operation {name!r} has no exact form here.",
             advice="Write it by operations such as sums, products and exponentials.",
         )
+
+    def _of_complex(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operation on complex numbers, whose residues are those of their parts."""
+        result = func(*args, **kwargs)
+        made = list(nested_tensors(result))
+        if made and all(map(self._tensors.has, made)):
+            return result  # a view
+        if name not in _COMPLEX or kwargs:
+            raise UnsupportedOperation(f"torch's {name!r} of complex numbers has no exact form.")
+        with self:
+            both = (_parts(arg, is_part=name == "complex") for arg in args)
+            exact = torch.stack([part.expand(result.shape) for part in _COMPLEX[name](*both)], -1)
+        self._tensors.put(torch.view_as_real(result), self.exact(exact))
+        return result
 
     def _note(self, name: str, values: Iterable[Any]) -> None:
         """Note the tensors of integers among the arguments of an operation, and the numbers of a
@@ -1069,9 +1118,28 @@ class _ExactMode(OperationMode):
             out_of_place = getattr(torch.ops.aten, plain)
             overload = getattr(out_of_place, func._overloadname, None) or out_of_place.default
             with self:
-                exact = self.exact(overload(*args, **rest))
+                made = overload(*args, **rest)
+            exact = self.exact(made)
         exact_target.copy_(self._tensors.rounded(exact, target.dtype))
         return target
+
+
+def _parts(value: Any, *, is_part: bool) -> Any:
+    """The real and imaginary part of a number; of a part, itself."""
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return torch.view_as_real(value).unbind(-1)
+    if isinstance(value, complex):
+        return value.real, value.imag
+    return value if is_part else (value, 0.0)
+
+
+_COMPLEX: Mapping[str, Callable[..., Any]] = {
+    "complex": lambda real, imaginary: (real, imaginary),
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[0], a[1] - b[1]),
+    "mul": lambda a, b: (a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]),
+}
+"""Both parts of a result."""
 
 
 def _convolution(

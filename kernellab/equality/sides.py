@@ -25,13 +25,13 @@ from kernellab.equality.functions import (
     ExactTensors,
     is_loaded,
     run_exactly,
+    unchanged,
 )
 from kernellab.equality.lowering import chooses, is_exchanged
 from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import launch
 from kernellab.interpreter.execution.program import entry_of, program_code
-from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
     Atomic,
@@ -161,7 +161,7 @@ class KernelSide:
     def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
         before = {name: tensors.of(tensor, name).clone() for name, tensor in self.tensors()}
         after = self.run_again(tensors)
-        changed = [name for name in after if not _same(before[name], after[name])]
+        changed = [name for name in after if not unchanged(before[name], after[name])]
         self._written = [name for name in after if name in {*changed, *(self._written or ())}]
         return after
 
@@ -273,9 +273,18 @@ class KernelSide:
     ) -> SourcePosition | None:
         """The line that stores an element, None if none does."""
         tensor = tensors.of(dict(self.tensors())[name], name)
-        watch = _StoreWatch(tensor[index].data_ptr())
-        self._launch.run(tensors, AccessObserver(watch.hear))
-        return watch.position
+        op = self._launch.last_store(tensors, tensor[index].data_ptr())
+        return None if op is None else _line_of(op)
+
+    def stores_nothing(self, tensors: ExactTensors) -> bool:
+        """Whether it changed nothing so far, and the mask of no store is true."""
+        return not self._written and self._launch.last_store(tensors) is None
+
+    @property
+    def store(self) -> SourcePosition | None:
+        """The line of its first store."""
+        effects = ((op, global_effect(op)) for op in self._launch.code.module.walk())
+        return next((_line_of(op) for op, effect in effects if effect not in (None, "load")), None)
 
 
 OTHER_ORDERS = ("reversed", 0), ("shuffled", 0), ("shuffled", 1)
@@ -353,29 +362,8 @@ def _is_carried(value: SSAValue) -> bool:
     return isinstance(loop, mlir.WhileOp) or (isinstance(loop, mlir.ForOp) and value.index > 0)
 
 
-def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
-    if before.is_complex():
-        before, after = torch.view_as_real(before), torch.view_as_real(after)
-    return torch.equal(before.nan_to_num(), after.nan_to_num())
-
-
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
-
-
-class _StoreWatch:
-    """Hears which operation stores at an address last."""
-
-    def __init__(self, address: int) -> None:
-        self._address = address
-        self.position: SourcePosition | None = None
-
-    def hear(self, access: ObservedAccess) -> None:
-        if global_effect(access.operation) == "load":
-            return
-        hit = numpy.asarray(access.addresses) == self._address
-        if hit.any() and (access.mask is None or (hit & numpy.asarray(access.mask)).any()):
-            self.position = _line_of(access.operation)
 
 
 def _line_of(op: Operation) -> SourcePosition | None:

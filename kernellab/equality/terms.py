@@ -34,6 +34,9 @@ Summands = tuple[tuple[int, Number], ...]
 MOST_SUMMANDS = 1_500_000
 """How many summands all expressions may have together: some seconds, about 10**5 expressions."""
 
+_MOST_TURNS = 8
+"""How many powers of an exponential are divided by a sum with it."""
+
 _PAIR = numpy.dtype(numpy.complex128)
 _INFINITY, _LOWEST, _NAN = -1, -2, -3
 _SPECIAL = {math.inf: _INFINITY, -math.inf: _LOWEST}
@@ -187,9 +190,35 @@ class Terms:
                 power -= whole
             if power:
                 kept[atom] = power
+        fraction = self._partial_fractions(kept, exponent) if exponent and not sums else None
+        if fraction is not None:
+            return fraction
         scale, exponent = self._without_whole_part(exponent)
         made = self._sum_of({self._product(tuple(sorted(kept.items())), exponent): scale})
         return functools.reduce(self._times, sums, made)
+
+    def _partial_fractions(self, powers: Mapping[int, Number], exponent: int) -> int | None:
+        """A product that contains 2**u / (a + b * 2**u), as the sum of two without this; None if
+        there is none. So `tanh(x)`, `2 * sigmoid(2 * x) - 1` and others have one normal form.
+        """
+        for atom, power in powers.items():
+            kind, *operands = self._atoms[atom]
+            base: Any = self._sums[operands[0]] if kind == "sum" else ()
+            if power > -1 or len(base) != 2 or base[0][0] or self._products[base[1][0]][0]:
+                continue
+            (_, a), (product, b) = base
+            inside = self._products[product][1]
+            leading, unit = self._sums[inside][-1]
+            turns = math.floor(dict(self._sums[exponent]).get(leading, 0) / Fraction(unit))
+            if not turns or abs(turns) > _MOST_TURNS:
+                continue
+            fewer = {**powers, atom: power + 1}
+            moved = self._combination([(exponent, 1), (inside, -1 if turns > 0 else 1)])
+            apart = moved if turns > 0 else exponent
+            divisor, rest = (b, a) if turns > 0 else (a, b)
+            parts = self._expanded(fewer, apart), self._expanded(powers, moved)
+            return self._combination(zip(parts, (1 / Fraction(divisor), -Fraction(rest, divisor))))
+        return None
 
     def _without_whole_part(self, exponent: int) -> tuple[Number, int]:
         """2**n and x - n for 2**x, whose n is a whole number."""

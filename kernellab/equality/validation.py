@@ -13,7 +13,7 @@ from kernellab.common.arguments import check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler import passes
 from kernellab.compiler.pipeline import record_passes
-from kernellab.equality.functions import ExactLaunch, ExactTensors
+from kernellab.equality.functions import ExactLaunch, ExactTensors, unchanged
 from kernellab.equality.records import (
     UnequalElement,
     ValidatedPass,
@@ -110,6 +110,7 @@ class _Modules:
                     "compare."
                 )
             self._expected = self._results(launch)
+            self._check_stores(launch)
             self._first = module.label
         else:
             verdict, reason = self._judged(text)
@@ -118,6 +119,17 @@ class _Modules:
             if verdict == "different" and not self._lines:
                 self._lines = rewritten_lines(self._before, text, self._prepared.kernel)
         self._before = text
+
+    def _check_stores(self, launch: ExactLaunch) -> None:
+        tensors = dict(tensors_in(self._prepared.call.values))
+        before = ExactTensors(0).holding(tensors.items())
+        after = self._expected[0]
+        if all(unchanged(before.of(tensors[name], name), after[name]) for name in after):
+            if launch.last_store(before) is None:
+                raise ArgumentError(
+                    f"{self._prepared.kernel.__name__} stores nothing, as the mask of no store is "
+                    "true, so there is nothing to compare."
+                )
 
     def _judged(self, text: str) -> tuple[Verdict, str]:
         try:

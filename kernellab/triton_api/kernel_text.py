@@ -123,15 +123,16 @@ class StandaloneText:
     """What the kernel or a helper uses and no text can hold: "mylib.table"."""
 
 
-def standalone_text(kernel: Any, others: Sequence[Any] = ()) -> StandaloneText:
+def standalone_text(kernel: Any, others: Sequence[Any] = (), beside: Any = None) -> StandaloneText:
     """The text of a kernel.
 
     Args:
         kernel: a JIT function.
         others: functions that it does not name but the text needs: values of its constants.
+        beside: another kernel, which the text has too even if it is of another module.
     """
-    writer = _Writer(kernel)
-    for function in (*others, kernel):
+    writer = _Writer(kernel, beside)
+    for function in (*others, kernel, *(() if beside is None else (beside,))):
         writer.add(function)
     return StandaloneText(
         writer.home.text(),
@@ -184,11 +185,13 @@ class _Writer:
         missing: what no text can hold.
     """
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Any, beside: Any = None) -> None:
         self.missing: set[str] = set()
         self._texts: dict[int, _ModuleText] = {}
         """By the identity of the modules' globals."""
         self.home = self._texts[id(kernel.fn.__globals__)] = _ModuleText(MAIN)
+        if beside is not None:
+            self._texts[id(beside.fn.__globals__)] = self.home
 
     @property
     def modules(self) -> list[_ModuleText]:

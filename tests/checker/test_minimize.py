@@ -17,6 +17,7 @@ import kernellab
 from kernellab.checker.launch_scripts import LaunchScript, ScriptTensor, fewer_than
 from kernellab.checker.minimize import minimal, without_statements
 from kernellab.errors import ArgumentError
+from tests.kernels.equal import polynomial
 
 
 @triton.jit
@@ -209,6 +210,34 @@ def test_a_wrong_result(tmp_path) -> None:
     assert "wrong-result" in run(found.script, tmp_path).stdout
 
 
+@triton.jit
+def summed(x_ptr, z_ptr, n, alpha, BLOCK: tl.constexpr):
+    for start in range(0, n, BLOCK):
+        offsets = start + tl.arange(0, BLOCK)
+        unused = offsets + n
+        x = tl.load(x_ptr + offsets, mask=offsets < n)
+        tl.store(z_ptr + offsets, x * alpha + x * x, mask=offsets < n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expect", [scale, polynomial, twice])
+def test_a_difference_from_another_kernel_or_a_function(expect, tmp_path) -> None:
+    x, z = tensors(2)
+    launch = kernellab.bind(summed, (1,), x, z, 1000, 2.0, BLOCK=128)
+    other: Any = expect
+    by: Any = "equal"
+    if expect is scale:
+        grid = lambda meta: (triton.cdiv(meta["n"], 256),)  # noqa: E731
+        other, by = kernellab.bind(scale, grid, x, z, 1000, 2.0, BLOCK=256), None
+    elif expect is not twice:
+        other = kernellab.bind(polynomial, (8,), x, z, 1000, BLOCK=128)
+    found = kernellab.minimize(launch, expect=other, by=by)
+    assert (found.failure, found.is_complete) == ("different in z_ptr", True)
+    for gone in ("unused", "for ", "from ", "1000"):
+        assert gone not in found.script
+    assert "different" in run(found.script, tmp_path).stdout
+
+
 @pytest.mark.slow
 def test_what_triton_refuses(tmp_path) -> None:
     found = kernellab.minimize(mismatched, (1,), torch.rand(64), 64, BLOCK=64)
@@ -281,6 +310,9 @@ def test_what_cannot_be_minimized(raised) -> None:
     x, z = tensors(2)
     launch = kernellab.bind(copy, (4,), x, z, 1000, 2.0, BLOCK=256)
     raised(ArgumentError, kernellab.minimize, launch, by="check")
+    raised(ArgumentError, kernellab.minimize, launch, by="equal")
+    other = kernellab.bind(copy, (1,), x.clone(), z, 1000, 2.0, BLOCK=1024)
+    raised(ArgumentError, kernellab.minimize, launch, expect=other)
     raised(ArgumentError, kernellab.minimize, launch, by="check", expect={"z_ptr": x})
     raised(ArgumentError, kernellab.minimize, launch, by="check", expect=lambda x: x)
     overlapping = kernellab.bind(copy, (4,), x, x[:100], 100, 2.0, BLOCK=256)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import kernellab
 from kernellab.checker.sizes import Polynomial, is_never_negative
-from kernellab.errors import OptionError
 
 # Polynomials
 
@@ -243,27 +242,7 @@ def test_what_only_z3_decides(kernel, decision, has_z3, monkeypatch) -> None:
     assert has_z3 or any("kernellab[proofs]" in note for note in findings.notes)
 
 
-# What is not decided, or refused
-
-
-@triton.jit
-def gathered(x_ptr, i_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    index = tl.load(i_ptr + offsets, mask=offsets < n, other=0)
-    tl.store(z_ptr + offsets, tl.load(x_ptr + index), mask=offsets < n)
-
-
-def gather(**sizes: Any) -> Any:
-    x, index, z = torch.rand(80), torch.zeros(80, dtype=torch.int32), torch.zeros(80)
-    grid = (5,) if sizes.pop("tuple", False) else (lambda meta: (cdiv(meta["n"], 16),))
-    return kernellab.check(gathered, grid, x, index, z, 80, BLOCK=16, sizes=sizes)
-
-
-def test_what_depends_on_contents_is_not_decided() -> None:
-    findings = gather(n=(1, None))
-    assert findings.every_size == "not decided"
-    assert any("line" in note and "not a polynomial" in note for note in findings.notes)
-    assert any("Pass the grid as a function" in note for note in gather(n=ANY, tuple=True).notes)
+# What is not decided
 
 
 @triton.jit
@@ -283,14 +262,3 @@ def test_a_shape_that_does_not_follow_refutes_nothing(grid, fault, decision) -> 
     findings = kernellab.check(halved, grid, x, z, 80, BLOCK=16, FAULT=fault, sizes=sizes)
     assert findings.every_size == decision
     assert any(("(40,)", "n = 80")[fault] in note for note in findings.notes)
-
-
-def test_ranges_that_are_refused(raised) -> None:
-    raised(OptionError, gather, m=ANY)
-    raised(OptionError, gather, n=(4, 3))
-    raised(OptionError, gather, n=(-1, None))
-    x, z = torch.zeros(M, M), torch.zeros(M, M)
-    launch = kernellab.bind(tile, (3, 3), x, z, M, M, BLOCK=16, FAULT=0)
-    raised(OptionError, kernellab.check, launch, sizes={"m": ANY, "n": ANY})
-    with pytest.raises(OptionError, match="at least one"):
-        kernellab.check(launch, sizes={})

@@ -9,10 +9,8 @@ import pytest
 
 import kernellab
 from kernellab.equality.records import Equality
-from kernellab.errors import OptionError
 from tests.support.equal_expressions import EQUAL, compared
 from tests.support.equal_pairs import PAIRS
-from tests.support.messages import Raised
 
 PROVED = (
     "softmax without its maximum", "softmax online", "softmax persistent and online",
@@ -105,8 +103,3 @@ def test_a_proof_never_refutes_what_is_equal(
     equality = compared(kind, first, second, tmp_path, proof=True)
     assert equality.verdict == "equal"
     assert equality.proved or any("Not proved" in note for note in equality.notes)
-
-
-def test_a_proof_of_rounding_is_refused(raised: Raised) -> None:
-    launch = PAIRS["polynomial"].bound()
-    raised(OptionError, kernellab.equal, launch, launch, rounding="kept", proof=True)

@@ -432,3 +432,149 @@ def distances(x_ptr, y_ptr, out_ptr, m, n, k, BLOCK: tl.constexpr):
         total += off * off
     inside = (rows[:, None] < m) & (columns[None, :] < n)
     tl.store(out_ptr + rows[:, None] * n + columns[None, :], total, mask=inside)
+
+
+@triton.jit
+def attention_softcap(
+    q_ptr, k_ptr, v_ptr, out_ptr, m, n, scale, cap, HEAD: tl.constexpr, BLOCK: tl.constexpr
+):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    head = tl.arange(0, HEAD)
+    q = tl.load(q_ptr + rows[:, None] * HEAD + head[None, :], mask=rows[:, None] < m, other=0.0)
+    largest = tl.full((BLOCK,), -float("inf"), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    out = tl.zeros((BLOCK, HEAD), tl.float32)
+    for start in range(0, n, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        places = keys[:, None] * HEAD + head[None, :]
+        k = tl.load(k_ptr + places, mask=keys[:, None] < n, other=0.0)
+        v = tl.load(v_ptr + places, mask=keys[:, None] < n, other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * (scale / cap)
+        scores = cap * (2.0 * tl.sigmoid(2.0 * scores) - 1.0)
+        scores = tl.where(keys[None, :] < n, scores, -float("inf"))
+        now = tl.maximum(largest, tl.max(scores, axis=1))
+        weights = tl.exp(scores - now[:, None])
+        rescale = tl.exp(largest - now)
+        total = total * rescale + tl.sum(weights, axis=1)
+        out = out * rescale[:, None] + tl.dot(weights, v)
+        largest = now
+    out = out / total[:, None]
+    tl.store(out_ptr + rows[:, None] * HEAD + head[None, :], out, mask=rows[:, None] < m)
+
+
+@triton.jit
+def merged(mean, squares, count, other_mean, other_squares, other_count):
+    total = count + other_count
+    part = tl.where(total == 0.0, 0.0, other_count / total)
+    off = other_mean - mean
+    return mean + off * part, squares + other_squares + off * off * count * part, total
+
+
+@triton.jit
+def variance_by_reduce(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + lanes, mask=lanes < n, other=0.0)
+    count = tl.where(lanes < n, 1.0, 0.0)
+    _, squares, total = tl.reduce((x, x * 0.0, count), 0, merged)
+    tl.store(out_ptr + row, squares / total)
+
+
+@triton.jit
+def log_softmax_halves(x_ptr, out_ptr, n, HALF: tl.constexpr):
+    row = tl.program_id(0) * n
+    lanes = tl.arange(0, HALF)
+    a = tl.load(x_ptr + row + lanes, mask=lanes < n, other=-float("inf"))
+    b = tl.load(x_ptr + row + HALF + lanes, mask=HALF + lanes < n, other=-float("inf"))
+    first = tl.max(a, axis=0)
+    second = tl.max(b, axis=0)
+    first_sum = first + tl.log(tl.sum(tl.exp(a - first), axis=0))
+    second_sum = second + tl.log(tl.sum(tl.exp(b - second), axis=0))
+    both = tl.maximum(first_sum, second_sum)
+    all = both + tl.log(tl.exp(first_sum - both) + tl.exp(second_sum - both))
+    tl.store(out_ptr + row + lanes, a - all, mask=lanes < n)
+    tl.store(out_ptr + row + HALF + lanes, b - all, mask=HALF + lanes < n)
+
+
+@triton.jit
+def rotary_of_pairs(x_ptr, cos_ptr, sin_ptr, out_ptr, n, HALF: tl.constexpr):
+    row = tl.program_id(0)
+    pairs = tl.arange(0, HALF)
+    inside = 2 * pairs < n
+    even = tl.load(x_ptr + row * n + 2 * pairs, mask=inside)
+    odd = tl.load(x_ptr + row * n + 2 * pairs + 1, mask=inside)
+    cos = tl.load(cos_ptr + row * (n // 2) + pairs, mask=inside)
+    sin = tl.load(sin_ptr + row * (n // 2) + pairs, mask=inside)
+    tl.store(out_ptr + row * n + 2 * pairs, even * cos - odd * sin, mask=inside)
+    tl.store(out_ptr + row * n + 2 * pairs + 1, odd * cos + even * sin, mask=inside)
+
+
+@triton.jit
+def matmul_stream(a_ptr, b_ptr, c_ptr, m, n, k, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    steps = tl.cdiv(k, BLOCK)
+    wide = tl.cdiv(n, BLOCK)
+    all = tl.cdiv(m, BLOCK) * wide * steps
+    share = tl.cdiv(all, PROGRAMS)
+    first = tl.program_id(0) * share
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for work in range(first, tl.minimum(first + share, all), 1):
+        tile = work // steps
+        rows = tile // wide * BLOCK + tl.arange(0, BLOCK)
+        columns = tile % wide * BLOCK + tl.arange(0, BLOCK)
+        inner = work % steps * BLOCK + tl.arange(0, BLOCK)
+        a_inside = (rows[:, None] < m) & (inner[None, :] < k)
+        b_inside = (inner[:, None] < k) & (columns[None, :] < n)
+        a = tl.load(a_ptr + rows[:, None] * k + inner[None, :], mask=a_inside, other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * n + columns[None, :], mask=b_inside, other=0.0)
+        total += tl.dot(a, b)
+        if (work + 1) % steps == 0 or work + 1 == tl.minimum(first + share, all):
+            inside = (rows[:, None] < m) & (columns[None, :] < n)
+            tl.atomic_add(c_ptr + rows[:, None] * n + columns[None, :], total, mask=inside)
+            total = tl.zeros((BLOCK, BLOCK), tl.float32)
+
+
+@triton.jit
+def swiglu_gradient(x_ptr, y_ptr, dz_ptr, dx_ptr, dy_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    y = tl.load(y_ptr + at, mask=at < n)
+    dz = tl.load(dz_ptr + at, mask=at < n)
+    gate = 1.0 / (1.0 + tl.exp(-x))
+    tl.store(dy_ptr + at, dz * x * gate, mask=at < n)
+    tl.store(dx_ptr + at, dz * y * gate * (1.0 + x * (1.0 - gate)), mask=at < n)
+
+
+@triton.jit
+def paged_attention(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    pages_ptr,
+    out_ptr,
+    n,
+    scale,
+    PAGE: tl.constexpr,
+    HEAD: tl.constexpr,
+    TURNS: tl.constexpr,
+):
+    row = tl.program_id(0)
+    head = tl.arange(0, HEAD)
+    lanes = tl.arange(0, PAGE)
+    q = tl.load(q_ptr + row * HEAD + head)
+    largest = -float("inf")
+    total = 0.0
+    out = tl.zeros((HEAD,), tl.float32)
+    for turn in range(TURNS):
+        page = tl.load(pages_ptr + row * TURNS + turn)
+        places = page * PAGE * HEAD + lanes[:, None] * HEAD + head[None, :]
+        seen = turn * PAGE + lanes < n
+        k = tl.load(k_ptr + places, mask=seen[:, None], other=0.0)
+        v = tl.load(v_ptr + places, mask=seen[:, None], other=0.0)
+        scores = tl.where(seen, tl.sum(k * q[None, :], axis=1) * scale, -float("inf"))
+        now = tl.maximum(largest, tl.max(scores, axis=0))
+        weights = tl.exp(scores - now)
+        rescale = tl.exp(largest - now)
+        total = total * rescale + tl.sum(weights, axis=0)
+        out = out * rescale + tl.sum(weights[:, None] * v, axis=0)
+        largest = now
+    tl.store(out_ptr + row * HEAD + head, out / total)

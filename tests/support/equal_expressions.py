@@ -62,6 +62,7 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.where(x > y, x, y) + tl.where(x > y, y, x)", "x + y"),
     ("f32", "1 - 1 / (1 + tl.exp(-x))", "1 / (1 + tl.exp(x))"),
     ("f32", "2 * tl.sigmoid(2 * x) - 1", "libdevice.tanh(x)"),
+    ("f32", "tl.exp(libdevice.tanh(x)) * tl.exp(y)", "tl.exp(y + 1 - 2 / (tl.exp(2 * x) + 1))"),
     ("f32", "tl.cumsum(x, 0)", "tl.sum(tl.where(place <= place[:, None], x, 0.0), 1)"),
     ("f32", "tl.sum(tl.cumsum(x, 0), 0) * ones", "tl.sum(x * (64 - place), 0) * ones"),
     ("f32", "tl.maximum(x, -x)", "tl.abs(x)"),
@@ -125,5 +126,9 @@ FINITE: list[tuple[str, str, str | Function]] = [
     ("f32", "libdevice.rint(tl.clamp(x * 10.0, -128.0, 127.0)).to(tl.int8).to(tl.float32) * 0.1",
      lambda x, y: (x * 10.0).clamp(-128, 127).round().to(torch.int8).float() * 0.1),
     ("f32", "tl.minimum(tl.maximum(x, -5e9), 5e9)", "tl.clamp(x, -5e9, 5e9)"),
+    # a product with a condition; complex numbers
+    ("f32", "tl.where(y > 0, x, 0.0)", lambda x, y: x * (y > 0)),
+    ("f32", "(x * x - y * y) * 3 - 2 * x * y",
+     lambda x, y: (torch.complex(x, y) * torch.complex(x, y) * (3 + 1j)).real),
 ]  # fmt: skip
 """Equal where no input is NaN or infinite."""

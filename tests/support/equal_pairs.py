@@ -155,6 +155,17 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q @ k.transpose(-1, -2) * 0.25).softmax(-1) @ v
 
 
+def _attended_by_pages(q: Tensor, k: Tensor, v: Tensor, pages: Tensor) -> Tensor:
+    keys, values = (each[pages.long()].reshape(3, 24, HEAD)[:, :19] for each in (k, v))
+    weights = ((keys * q[:, None]).sum(-1) * 0.25).softmax(-1)
+    return (weights[:, None] @ values)[:, 0]
+
+
+def _rotated_as_complex(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    turned = torch.view_as_complex(x.reshape(M, N // 2, 2)) * torch.complex(cos, sin)
+    return torch.view_as_real(turned).reshape(M, N)
+
+
 def _attended_causally(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     scores = _hidden(q @ k.transpose(-1, -2) * 0.25)
     return scores.softmax(-1) @ v, scores.logsumexp(-1) * 1.44269504
@@ -232,6 +243,7 @@ PAIRS: Mapping[str, Pair] = {
         BLOCK=128),
     "log of a sum of exponentials": _rows(kernels.log_sum_exp, lambda x: x.logsumexp(1), **_ONE,
         BLOCK=32),
+    "log softmax of halves": _rows(kernels.log_softmax_halves, lambda x: x.log_softmax(1), HALF=64),
     "softmax backward": _rows(kernels.softmax_gradient,
         lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, torch.float32),
         y_ptr=normal(M, N), dy_ptr=normal(M, N, seed=1), dx_ptr=torch.zeros(M, N),
@@ -253,6 +265,7 @@ PAIRS: Mapping[str, Pair] = {
     "matmul transposed": _product(kernels.matmul_transposed, torch.mm),
     "matmul by Helion": beside(_product(kernels.matmul_transposed, None), helion._helion_matmul,
         (6,)),
+    "matmul by stream-k": _product(kernels.matmul_stream, torch.mm, (5,), PROGRAMS=5),
     "linear, fused": _product(kernels.linear_fused,
         lambda a, b, bias: (a @ b + bias).relu() * 0.5, bias_ptr=normal(24, seed=2)),
     "layer norm in one pass": _norm(kernels.norm_one_pass, _centered, BLOCK=32),
@@ -266,6 +279,8 @@ PAIRS: Mapping[str, Pair] = {
     "variance by Welford": _rows(kernels.variance_by_welford, lambda x: x.var(1), **_ONE, BLOCK=32),
     "variance by squares": _rows(kernels.variance_by_welford,
         lambda x: ((x * x).sum(1) - x.sum(1) ** 2 / N) / (N - 1), **_ONE, BLOCK=16),
+    "variance by a reduction": _rows(kernels.variance_by_reduce,
+        lambda x: x.var(1, unbiased=False), **_ONE, BLOCK=128),
     "root mean square norm": _norm(kernels.rms_norm,
         lambda x, w: functional.rms_norm(x, [N], w, 1e-5)),
     "layer norm backward": _norm(kernels.norm_gradient, _norm_gradient,
@@ -287,7 +302,18 @@ PAIRS: Mapping[str, Pair] = {
         ("out_ptr", "log_sum_ptr"), BLOCK_M=16, BLOCK_N=16),
     "attention of the corpus, backward": _corpus_attention(attention.attention_backward, _gradients,
         ("dq_ptr", "dk_ptr", "dv_ptr"), BLOCK=16, STEP=16),
+    "attention with a soft cap": _attention(kernels.attention_softcap,
+        lambda q, k, v: (5 * (q @ k.T * 0.05).tanh()).softmax(1) @ v, cap=5.0),
+    "attention by pages": Pair(kernels.paged_attention, (3,),
+        {"q_ptr": normal(3, HEAD), "k_ptr": normal(7, 8, HEAD, seed=1),
+         "v_ptr": normal(7, 8, HEAD, seed=2), "pages_ptr": whole(3, 3, low=0, high=7),
+         "out_ptr": torch.zeros(3, HEAD), "n": 19, "scale": 0.25},
+        {"PAGE": 8, "HEAD": HEAD, "TURNS": 3}, _attended_by_pages),
     "gelu": _flat(kernels.gelu, _gelu),
+    "swiglu backward": _flat(kernels.swiglu_gradient,
+        lambda x, y, dz: (dz * y * x.sigmoid() * (1 + x - x * x.sigmoid()), dz * x * x.sigmoid()),
+        dz_ptr=normal(N, seed=2), dx_ptr=torch.zeros(N), dy_ptr=torch.zeros(N),
+        outputs=("dx_ptr", "dy_ptr")),
     "swiglu": _flat(kernels.swiglu, lambda x, y: functional.silu(x) * y),
     "polynomial": _flat(kernels.polynomial, lambda x: 0.25 * x**3 - 1.5 * x**2 + 2 * x + 0.1),
     "multiply-add, fused": _flat(kernels.scaled_sum, lambda x, y: x * 0.1 + y, a=0.1),
@@ -308,6 +334,8 @@ PAIRS: Mapping[str, Pair] = {
         lambda x: x.T),
     "rotary embedding": _rows(kernels.rotary, rotated, cos_ptr=normal(N // 2, seed=1),
         sin_ptr=normal(N // 2, seed=2), HALF=64),
+    "rotary embedding by complex numbers": _rows(kernels.rotary_of_pairs, _rotated_as_complex,
+        cos_ptr=normal(M, N // 2, seed=1), sin_ptr=normal(M, N // 2, seed=2), HALF=64),
     "convolution": _flat(kernels.convolution,
         lambda x, w: functional.pad(x, (2, 2)).unfold(0, 5, 1) @ w, w_ptr=normal(5, seed=1),
         WIDTH=5),
