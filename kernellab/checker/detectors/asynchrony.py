@@ -56,12 +56,13 @@ _WORDS = {
 
 
 _UNFINISHED = {
-    "kind": "missing-wait",
-    "message": "the program may end while this TMA store still reads shared memory, which another "
-    "program then gets",
-    "advice": "Nothing waits for it before the kernel ends, as tma.store_wait(0) would.",
+    "stores": ("this TMA store still reads", "for it", "tma.store_wait(0)"),
+    "loads": ("this TMA load still writes", "for it", "mbarrier.wait(barrier, phase)"),
+    "tcgen05": ("matmuls still arrive here at an mbarrier in", "there", "mbarrier.wait()"),
 }
-"""The fields of a finding of a store that nothing waits for."""
+"""Of a queue, what its last operation may do to shared memory when a program has ended, and where
+nothing waits, as what would.
+"""
 
 
 _PEERS = (
@@ -294,6 +295,8 @@ class _Batch:
     cluster: _Cluster = field(default_factory=_Cluster)
     allocated: dict[Operation, SharedTile] = field(default_factory=dict)
     """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
+    commits: dict[str, list[tuple[Operation, Flight]]] = field(default_factory=dict)
+    """Of each queue, the last arrivals at barriers that count its operations."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active, is_paired: bool | None) -> None:
         """A group of warps has waited for a phase of a barrier; of two CTAs that share it
@@ -317,6 +320,7 @@ class _Batch:
         which another group of warps has waited.
         """
         arrival = barrier.arrivals[-1].flight
+        self.commits[queue] = [*self.commits.get(queue, ())[-3:], (operation, arrival)]
         for watched in self.watched:
             if watched.queue != queue:
                 continue
@@ -474,14 +478,29 @@ class MissingWait(Detector):
         return self._batches[programs]
 
     def end(self) -> None:
-        """Report stores that still read shared memory when their programs end."""
+        """Report what may still access shared memory when its programs end."""
         for batch in self._batches.values():
-            for watched in batch.watched:
-                pending = watched.pending
-                if watched.queue.startswith("stores") and pending.any():
-                    places = locate(watched.operation.location).frames[::-1]
-                    ids = batch.programs.linear[pending].tolist()
-                    self.collector.add(watched.operation, {**_UNFINISHED, "places": places}, ids)
+            left = [(each.operation, each.pending) for each in batch.watched]
+            for commits in batch.commits.values():
+                last, _ = commits[-1]
+                own = [arrival.pending for operation, arrival in commits if operation is last]
+                left.append((last, numpy.logical_and.reduce(own)))
+            reported = {_queue(each) for at, other, _ in self._times for each in (at, other)}
+            for operation, pending in left:
+                queue = _queue(operation)
+                words = _UNFINISHED.get(queue.partition(" ")[0])
+                is_known = queue in reported and not queue.startswith("stores")
+                if words is None or is_known or not pending.any():
+                    continue
+                does, where, wait = words
+                facts = {
+                    "kind": "missing-wait",
+                    "places": locate(operation.location).frames[::-1],
+                    "message": f"the program may end while {does} shared memory, which another "
+                    "program then gets",
+                    "advice": f"Nothing waits {where} before the kernel ends, as {wait} would.",
+                }
+                self.collector.add(operation, facts, batch.programs.linear[pending].tolist())
         self._batches.clear()
 
     def _issue(self, use: _Use) -> _Watched | None:
