@@ -393,7 +393,7 @@ class MissingWait(Detector):
     def observes(cls, operation: Operation) -> bool:
         if has(operation, OfQueue, SharedRead, SharedWrite, TensorRead, TensorWrite):
             return True
-        if isinstance(operation, _OF_CLUSTERS):
+        if isinstance(operation, _OF_CLUSTERS | ttg.LocalDeallocOp):
             return True
         if has(operation, OrdersWarpGroups):
             return bool(_group(operation)) or ttg.cta_count([*parents(operation)][-1]) > 1
@@ -458,6 +458,8 @@ class MissingWait(Detector):
                 issued = self._issue(use) if has(operation, Asynchronous) else None
             except NeverWaitedFor as fault:
                 self._add(use, operation, use.here, fault.what, fault.advice, is_last=True)
+            if isinstance(operation, ttg.LocalDeallocOp):
+                return
             if self._ctas > 1:
                 tiles: Sequence[SharedTile] = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
@@ -764,6 +766,8 @@ class MissingWait(Detector):
     ) -> str:
         what = _what(watched)
         verb = "read" if is_read else "overwritten"
+        if isinstance(use.operation, ttg.LocalDeallocOp):
+            verb = "given up, for other data,"
         if _is_led_in(use, watched, faulty):
             who, waited = "by both CTAs", "only the first has waited for the"
             if watched.is_alone:
@@ -787,7 +791,7 @@ class MissingWait(Detector):
             return f"{name} is read here before the {what} has {done}"
         doing = "uses" if watched.reads and watched.writes else "writes"
         doing = "reads" if not watched.writes else doing
-        return f"{name} is overwritten here while the {what} still {doing} it"
+        return f"{name} is {verb} here while the {what} still {doing} it"
 
     def _advice(self, use: _Use, watched: _Watched, faulty: Array) -> str:
         if not self.run.kernel.is_gluon():
@@ -833,11 +837,7 @@ def _is_of_others(use: _Use, watched: _Watched, faulty: Array) -> bool:
     return bool(watched.group) and is_over and not _is_led_in(use, watched, faulty)
 
 
-_OF_CLUSTERS = (
-    ttng.FenceMbarrierInitReleaseClusterOp,
-    ttng.ClusterArriveOp,
-    ttng.ClusterWaitOp,
-)
+_OF_CLUSTERS = ttng.FenceMbarrierInitReleaseClusterOp | ttng.ClusterArriveOp | ttng.ClusterWaitOp
 
 
 def _is_led(watched: _Watched, here: Array) -> bool:
@@ -915,7 +915,7 @@ def _accesses(
     }
     if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
         written = {operation.d}
-    elif isinstance(operation, ttng.TmemCopyOp):
+    elif isinstance(operation, ttng.TmemCopyOp | ttg.LocalDeallocOp):
         written = {operation.memory}
     else:
         written = set(tiles) if has(operation, SharedWrite, TensorWrite) else set()
