@@ -1059,12 +1059,11 @@ def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[tuple[ast.
 
 
 def _brought(source: Source, barrier: str, near: ast.stmt) -> str:
-    """Return the bytes that the TMA loads around a statement bring to a barrier, as an
-    expression.
-    """
-    loads = [call for call in source.calls(*_LOADS) if len(call.args) > 3]
-    block = source.parents[near]
-    loads = [call for call in loads if source.parents[source.statement_of(call)] is block]
+    """Return the bytes that TMA loads near a statement bring to a barrier, as an expression."""
+    loads = [
+        call for call in source.calls(*_LOADS)
+        if call.args[3:] and source.parents[source.statement_of(call)] is source.parents[near]
+    ]  # fmt: skip
     sizes = [source.of(call.args[0]) for call in loads if source.of(call.args[2]) == barrier]
     return " + ".join(f"{descriptor}.block_type.nbytes" for descriptor in sizes)
 

@@ -21,7 +21,13 @@ from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.asynchrony import MOST_IN_FLIGHT, Flight, Flights, NeverWaitedFor
+from kernellab.interpreter.memory.asynchrony import (
+    MOST_IN_FLIGHT,
+    Flight,
+    Flights,
+    NeverWaitedFor,
+    nothing,
+)
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import mlir, ttg, ttng
@@ -56,13 +62,11 @@ _WORDS = {
 
 
 _UNFINISHED = {
-    "stores": ("this TMA store still reads", "for it", "tma.store_wait(0)"),
-    "loads": ("this TMA load still writes", "for it", "mbarrier.wait(barrier, phase)"),
-    "tcgen05": ("matmuls still arrive here at an mbarrier in", "there", "mbarrier.wait()"),
+    "stores": "this TMA store still reads",
+    "loads": "this TMA load still writes",
+    "tcgen05": "matmuls still arrive here at an mbarrier in",
 }
-"""Of a queue, what its last operation may do to shared memory when a program has ended, and where
-nothing waits, as what would.
-"""
+"""What the last operation of a queue may do to shared memory when its program has ended."""
 
 
 _PEERS = (
@@ -406,7 +410,7 @@ class MissingWait(Detector):
         assert computed.programs is not None
         values = dict(zip(operation.operands, computed.operands))
         active = computed.active
-        condition = _condition(operation)
+        condition = getattr(operation, "predicate", None)
         if condition is not None:
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
@@ -418,7 +422,8 @@ class MissingWait(Detector):
             for watched in batch.watched if isinstance(operation, ttng.ClusterWaitOp) else ():
                 watched.led = None if watched.led is None else numpy.zeros_like(watched.led)
         elif has(operation, WaitsFor):
-            batch.flights.wait(queue, _pending(operation), active)
+            pending = operation.properties.get("pendings", operation.properties.get("num"))
+            batch.flights.wait(queue, pending.value.data, active)
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
@@ -490,17 +495,17 @@ class MissingWait(Detector):
             reported = {_queue(each) for at, other, _ in self._times for each in (at, other)}
             for operation, pending in left:
                 queue = _queue(operation)
-                words = _UNFINISHED.get(queue.partition(" ")[0])
-                is_known = queue in reported and not queue.startswith("stores")
-                if words is None or is_known or not pending.any():
+                name = queue.partition(" ")[0]
+                is_known = queue in reported and name != "stores"
+                if name not in _UNFINISHED or is_known or not pending.any():
                     continue
-                does, where, wait = words
+                wait = _WORDS[name][1].format(left=0) or "mbarrier.wait(barrier, phase)"
                 facts = {
                     "kind": "missing-wait",
                     "places": locate(operation.location).frames[::-1],
-                    "message": f"the program may end while {does} shared memory, which another "
-                    "program then gets",
-                    "advice": f"Nothing waits {where} before the kernel ends, as {wait} would.",
+                    "message": f"the program may end while {_UNFINISHED[name]} shared memory, "
+                    "which another program then gets",
+                    "advice": f"Nothing waits for it before the kernel ends, as {wait} would.",
                 }
                 self.collector.add(operation, facts, batch.programs.linear[pending].tolist())
         self._batches.clear()
@@ -517,11 +522,11 @@ class MissingWait(Detector):
         if has(operation, TensorWrite) and not (is_counted or self.run.kernel.is_gluon()):
             return None  # the compiler will wait for it
         if is_tcgen05:
-            barrier, flight = None, Flight(_nothing, active, batch.programs.count)
+            barrier, flight = None, Flight(nothing, active, batch.programs.count)
         elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
-            flight = batch.flights.issue(queue, _nothing, active)
+            flight = batch.flights.issue(queue, nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
         again = self._forget(use)
@@ -529,7 +534,8 @@ class MissingWait(Detector):
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         watched = _Watched(operation, queue, flight, reads, writes, result, barrier)
         watched.group, watched.issued = _group(operation), flight.pending.copy()
-        watched.follows = [each for each in batch.watched if _is_led(each, use.here)]
+        led = (each for each in batch.watched if each.led is not None)
+        watched.follows = [each for each in led if (each.led & use.here).any()]
         watched.reads_nothing = any(tile.allocation.writes == 0 for tile in reads)
         for last in again:
             if last.pending.any():
@@ -551,7 +557,7 @@ class MissingWait(Detector):
     def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
         operation, batch, group = use.operation, use.batch, _group(use.operation)
-        flight = Flight(_nothing, numpy.zeros_like(use.here), len(use.here))
+        flight = Flight(nothing, numpy.zeros_like(use.here), len(use.here))
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         if isinstance(operation, ttg.LocalAllocOp) and operation.source is not None:
             writes = tuple(use.computed.results)
@@ -840,17 +846,9 @@ def _is_of_others(use: _Use, watched: _Watched, faulty: Array) -> bool:
 _OF_CLUSTERS = ttng.FenceMbarrierInitReleaseClusterOp | ttng.ClusterArriveOp | ttng.ClusterWaitOp
 
 
-def _is_led(watched: _Watched, here: Array) -> bool:
-    return watched.led is not None and bool((watched.led & here).any())
-
-
 def _line(operation: Operation) -> str:
     frames = locate(operation.location).frames
     return f" on line {frames[0].line}" if frames else ""
-
-
-def _nothing(_active: Active) -> None:
-    """What an operation does when it completes: it was done when it was issued."""
 
 
 def _is_product(value: SSAValue) -> bool:
@@ -858,24 +856,11 @@ def _is_product(value: SSAValue) -> bool:
     return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
 
 
-def _pending(operation: Operation) -> int:
-    assert isinstance(
-        operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
-    )
-    return int(operation.pending.value.data)
-
-
 @functools.lru_cache(256)
 def _queue(operation: Operation) -> str:
     """The queue of an operation; the groups of warps that run separate code have separate ones."""
     trait = trait_of(operation, OfQueue)
     return f"{trait.queue if trait else ''} {_group(operation)}".rstrip()
-
-
-@functools.lru_cache(256)
-def _condition(operation: Operation) -> SSAValue | None:
-    condition: SSAValue | None = getattr(operation, "predicate", None)
-    return condition
 
 
 @functools.lru_cache(256)

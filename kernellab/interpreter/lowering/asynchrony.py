@@ -52,10 +52,8 @@ def _moves_product(op: mlir.SelectOp) -> bool:
 
 
 def _copy(op: ttg.AsyncCopyGlobalToLocalOp | amd.BufferLoadToLocalOp, emit: Emitter) -> Expression:
-    if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
-        loaded = loaded_globally(op, emit)
-    else:
-        loaded = loaded_buffer(op, emit)
+    is_global = isinstance(op, ttg.AsyncCopyGlobalToLocalOp)
+    loaded = loaded_globally(op, emit) if is_global else loaded_buffer(op, emit)
     _call("copy", op, emit, emit[op.memory], loaded)
     return TOKEN
 
@@ -65,7 +63,7 @@ def _commit(op: ttg.AsyncCommitGroupOp, emit: Emitter) -> Expression:
     return TOKEN
 
 
-def _wait(op: ttg.AsyncWaitOp, emit: Emitter) -> Expression:
+def _wait(op: ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> Expression:
     _call("wait", op, emit, op.pending.value.data)
     return TOKEN
 
@@ -80,10 +78,6 @@ def _reduce(lower: _Lower, op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
     """Not twice, as a store: it is done when it is issued."""
     lower(op, emit)
     _call("commit", op, emit)
-
-
-def _wait_for_stores(op: ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> None:
-    _call("wait", op, emit, op.pending.value.data)
 
 
 def _product(lower: _Lower, op: ttng.WarpGroupDotOp, emit: Emitter) -> Expression:
@@ -162,7 +156,7 @@ _LOWERINGS: dict[type[Operation], _Lower] = {
     amd.BufferLoadToLocalOp: _copy,
     ttng.AsyncTmaCopyLocalToGlobalOp: _send,
     ttng.AsyncTmaScatterOp: _send,
-    ttng.AsyncTmaStoreWaitOp: _wait_for_stores,
+    ttng.AsyncTmaStoreWaitOp: _wait,
     ttng.WarpGroupDotWaitOp: _wait_for_products,
 }
 
