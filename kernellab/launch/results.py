@@ -141,7 +141,7 @@ def is_finite(value: Any) -> bool:
     """Return whether a value is not a tensor of floats, or one without NaN and infinity."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return True
-    wide = value.float() if value.itemsize == 1 else value  # torch's isfinite lacks most fp8 types
+    wide = value.float() if value.itemsize == 1 else value  # torch has no isfinite of most fp8
     return bool(wide.isfinite().all())
 
 

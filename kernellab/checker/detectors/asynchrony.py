@@ -9,6 +9,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy
 from xdsl.ir import Operation, SSAValue
@@ -422,7 +423,7 @@ class MissingWait(Detector):
             for watched in batch.watched if isinstance(operation, ttng.ClusterWaitOp) else ():
                 watched.led = None if watched.led is None else numpy.zeros_like(watched.led)
         elif has(operation, WaitsFor):
-            pending = operation.properties.get("pendings", operation.properties.get("num"))
+            pending: Any = operation.properties.get("pendings", operation.properties.get("num"))
             batch.flights.wait(queue, pending.value.data, active)
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
