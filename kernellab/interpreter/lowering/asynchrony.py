@@ -52,8 +52,10 @@ def _moves_product(op: mlir.SelectOp) -> bool:
 
 
 def _copy(op: ttg.AsyncCopyGlobalToLocalOp | amd.BufferLoadToLocalOp, emit: Emitter) -> Expression:
-    is_global = isinstance(op, ttg.AsyncCopyGlobalToLocalOp)
-    loaded = loaded_globally(op, emit) if is_global else loaded_buffer(op, emit)
+    if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
+        loaded = loaded_globally(op, emit)
+    else:
+        loaded = loaded_buffer(op, emit)
     _call("copy", op, emit, emit[op.memory], loaded)
     return TOKEN
 
