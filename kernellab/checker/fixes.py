@@ -41,7 +41,7 @@ from kernellab.checker.session import Work
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
-from kernellab.launch.results import Within, elements_off, is_within
+from kernellab.launch.results import Within, elements_off, is_finite, is_within
 from kernellab.records.launches import DEFAULT
 
 # What wrong results say by themselves: each function compares them with the expected ones, and
@@ -808,7 +808,7 @@ class Trial:
             return False
         return all(
             bool(((value == late[name]) | value.isnan()).all())
-            and (bool(value.isfinite().all()) or not _is_finite(self.values[name]))
+            and (is_finite(value) or not is_finite(self.values[name]))
             for name, value in early.items()
         )
 
@@ -953,10 +953,6 @@ class Trial:
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
         return changes_between(str(self.kernel.src), source, first)
-
-
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, torch.Tensor) or bool(value.isfinite().all())
 
 
 _HOLDS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {

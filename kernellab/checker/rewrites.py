@@ -1037,7 +1037,8 @@ def _turned(phase: str) -> str:
 def counts(source: Source) -> Iterator[_Change]:
     """Other numbers of arrivals and bytes that complete a phase."""
     for call in source.calls("expect"):
-        brought = _brought(source, source.of(call.args[0])) if len(call.args) > 1 else ""
+        statement = source.statement_of(call)
+        brought = _brought(source, source.of(call.args[0]), statement) if call.args[1:] else ""
         if brought and brought != source.of(call.args[1]):
             reason = f"`{source.of(call)}` must expect `{brought}` bytes."
             yield [(call.args[1], brought)], reason
@@ -1058,9 +1059,12 @@ def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[tuple[ast.
             yield node, node.value
 
 
-def _brought(source: Source, barrier: str) -> str:
-    """Return the bytes that TMA loads bring to a barrier, as an expression."""
-    loads = [call for call in source.calls(*_LOADS) if len(call.args) > 3]
+def _brought(source: Source, barrier: str, near: ast.stmt) -> str:
+    """Return the bytes that TMA loads near a statement bring to a barrier, as an expression."""
+    loads = [
+        call for call in source.calls(*_LOADS)
+        if call.args[3:] and source.parents[source.statement_of(call)] is source.parents[near]
+    ]  # fmt: skip
     sizes = [source.of(call.args[0]) for call in loads if source.of(call.args[2]) == barrier]
     return " + ".join(f"{descriptor}.block_type.nbytes" for descriptor in sizes)
 
@@ -1138,7 +1142,7 @@ def missing_commits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
 def missing_arrivals(source: Source, statement: ast.stmt) -> Iterator[_Line]:
     """Bytes that are expected before loads, an arrival after a statement that uses memory."""
     for barrier in _barriers(source, source.of(statement)):
-        brought = _brought(source, barrier)
+        brought = _brought(source, barrier, statement)
         if brought and f"{barrier}," in source.of(statement):
             yield f"mbarrier.expect({barrier}, {brought})", False
         elif _uses(statement, "^(load|store)$"):

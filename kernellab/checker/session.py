@@ -694,7 +694,7 @@ def _barrier_finding(fault: KernelFault, is_gluon: bool) -> Finding:
     return Finding.of(
         kind=diagnostic.kind,
         message=diagnostic.what,
-        advice="" if is_gluon else compiled,
+        advice=diagnostic.advice if is_gluon else compiled,
         position=diagnostic.position,
         programs=fault.programs,
         program_count=len(fault.programs),

@@ -63,7 +63,7 @@ from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.reference_results import Results, right_results, usage_of
-from kernellab.launch.results import Tolerances, Within, rounding_of
+from kernellab.launch.results import Tolerances, Within, is_finite, rounding_of
 from kernellab.records import BoundLaunch, Target
 
 SECONDS = 60.0
@@ -260,7 +260,7 @@ class _Judging:
                 if not results and not case.is_made:
                     words = "the reference returns no tensor"
                     self._not_judged("", Diagnostic("error", "reference", words))
-                if case.is_made and not all(map(_is_finite, results)):
+                if case.is_made and not all(map(is_finite, results)):
                     self._note(f"{case.words}: the right results are not finite")
                     continue
             kept.append(case)
@@ -629,10 +629,6 @@ def _is_of_order(problem: Diagnostic) -> bool:
 
 
 _NOT_FINITE = "NaN and infinity among the inputs, where the results differ from the reference's"
-
-
-def _is_finite(tensor: torch.Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
 def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence[bool]) -> bool:

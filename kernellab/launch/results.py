@@ -137,6 +137,14 @@ def _wide(tensor: torch.Tensor) -> torch.dtype:
     return torch.complex128 if tensor.is_complex() else torch.float64
 
 
+def is_finite(value: Any) -> bool:
+    """Return whether a value is not a tensor of floats, or one without NaN and infinity."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return True
+    wide = value.float() if value.itemsize == 1 else value  # torch has no isfinite of most fp8
+    return bool(wide.isfinite().all())
+
+
 def _is_same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
     places = ((each.data_ptr(), each.stride(), each.dtype) for each in (first, second))
     return first.numel() > 0 and len(set(places)) == 1

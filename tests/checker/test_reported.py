@@ -234,7 +234,9 @@ def factors(x_ptr, y_ptr, stride_x, N: tl.constexpr):
     ],
 )
 def test_strides_are_the_cause_only_where_they_are(kernel, x, numbers, want, kinds) -> None:
-    expect = {} if want is None else {"expect": {"y_ptr": want(x).contiguous()}}
+    expect: dict[str, Any] = (
+        {} if want is None else {"expect": {"y_ptr": want(x).contiguous()}}
+    )
     found = check(kernel, x, torch.ones(8, 8), *numbers, N=8, **expect)
     assert [one.kind for one in found] == kinds
     assert all("stride" in one.advice for one in found if one.kind != "wrong-result")

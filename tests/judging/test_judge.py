@@ -175,7 +175,8 @@ REFERENCES = {
 QUICK_OTHERS = {"matmul_by_torch"}
 
 
-def of_other_tasks() -> Iterator[Any]:
+def of_other_tasks() -> list[Any]:
+    cases: list[Any] = []
     for file in (OTHERS, UNUSUAL):
         for node in ast.parse(file.read_text()).body:
             docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else ""
@@ -184,13 +185,12 @@ def of_other_tasks() -> Iterator[Any]:
             if name.partition("_")[0] in SIZES:
                 kinds = (docstring or "").partition(":")[0].split("|")
                 marks = [] if name in QUICK_OTHERS else [pytest.mark.slow]
-                yield pytest.param(f"{file}::{name}", kinds, id=name, marks=marks)
+                cases.append(pytest.param(f"{file}::{name}", kinds, id=name, marks=marks))
+    return sorted(cases, key=lambda case: len(case.marks))
 
 
 @pytest.mark.thinned(4)
-@pytest.mark.parametrize(
-    ("submission", "kinds"), sorted(of_other_tasks(), key=lambda case: len(case.marks))
-)
+@pytest.mark.parametrize(("submission", "kinds"), of_other_tasks())
 def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
     task = submission.partition("::")[2].partition("_")[0]
     generator = torch.Generator().manual_seed(3)

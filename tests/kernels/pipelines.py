@@ -1,10 +1,13 @@
-"""Asynchronous pipelines in Gluon as real kernels have them, with the structure of Triton's Gluon
-tutorials: a matmul for Ampere, a persistent one for Blackwell, and attention for Hopper.
+"""Asynchronous pipelines as real kernels have them: in Gluon, with the structure of Triton's
+tutorials, a matmul for Ampere, a persistent one for Blackwell, and attention for Hopper; in Triton,
+with that of triton_kernels, a matmul of experts, whose pipeline the compiler makes.
 """
 
 from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia import blackwell
@@ -17,6 +20,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
@@ -199,6 +203,63 @@ def attention(q, k, v, out, scale, N, STAGES: gl.constexpr):
     tiles = (q_tile, k_stages, v_stages)
     barriers = (q_filled, k_filled, v_filled, emptied)
     gl.warp_specialize([(attention__attend, (out, tiles, barriers, scale, N)), (attention__load, (q, k, v, tiles, barriers, N))], [1], [24])
+
+
+@triton.jit
+def swiglu(sums, alpha, limit):
+    gate, linear = sums.reshape(sums.shape[0], sums.shape[1] // 2, 2).split()
+    gate, linear = tl.minimum(gate, limit), tl.clamp(linear, -limit, limit)
+    return (gate / (1 + tl.exp2(-1.4426950408889634 * alpha * gate)) * (linear + 1)).to(tl.float16)
+
+
+@triton.jit
+def experts(
+    x, x_rows, rows_ptr, w, out, bias_ptr, schedule_ptr, counts_ptr, starts_ptr, blocks, N, K, alpha, limit,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GATHERS: tl.constexpr, SPECIALIZE: tl.constexpr,
+):
+    """The tokens of each expert, gathered, times its weights, and a SwiGLU of each half of a tile;
+    one persistent program, whose schedule says which expert and which block a tile is of.
+    """
+    for tile in tl.range(0, blocks * (N // BLOCK_N), 1, flatten=not SPECIALIZE, warp_specialize=SPECIALIZE):
+        block, column = tile // (N // BLOCK_N), tile % (N // BLOCK_N) * BLOCK_N
+        scheduled = tl.load(schedule_ptr + block)
+        expert, lanes = scheduled & 0xFFFF, (scheduled >> 16) * BLOCK_M + tl.arange(0, BLOCK_M)
+        inside = lanes < tl.load(counts_ptr + expert)
+        rows = tl.load(rows_ptr + tl.load(starts_ptr + expert) + lanes, mask=inside, other=0)
+        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for k in range(0, K, BLOCK_K):
+            if GATHERS:
+                tokens = x_rows.gather(rows, k)
+            else:
+                at = k + tl.arange(0, BLOCK_K)[None, :]
+                tokens = tl.load(x + rows[:, None] * K + at, mask=at < K, other=0.0)
+            sums = tl.dot(tokens, w.load([expert, k, column]).reshape(BLOCK_K, BLOCK_N), sums)
+        sums += tl.load(bias_ptr + expert * N + column + tl.arange(0, BLOCK_N))[None, :]
+        left, right = sums.reshape(BLOCK_M, 2, BLOCK_N // 2).permute(0, 2, 1).split()
+        out.store([block * BLOCK_M, column // 2], swiglu(left, alpha, limit))
+        out.store([block * BLOCK_M, column // 2 + BLOCK_N // 4], swiglu(right, alpha, limit))
+
+
+def launched_experts(k: int, **how: bool) -> tuple[tuple[Any, ...], dict[str, Any], torch.Tensor]:
+    """Arguments and keywords of `experts`, the descriptor `out` at 4, and what it should store."""
+    counts, of_block = torch.tensor((70, 0, 130), dtype=torch.int32), TensorDescriptor.from_tensor
+    starts = (counts.cumsum(0) - counts).to(torch.int32)
+    x, w = normal(90, 192, dtype=torch.float16), normal(3, 192, 128, dtype=torch.float16, seed=1) / 8
+    rows, bias = (torch.arange(200, dtype=torch.int32) * 37 + 11) % 90, normal(3, 128, seed=2)
+    tiles = [(0, 0), (2, 0), (2, 1)]
+    schedule = torch.tensor([expert | block << 16 for expert, block in tiles], dtype=torch.int32)
+    out, right = torch.zeros(3 * 128, 64, dtype=torch.float16), torch.zeros(3, 128, 64)
+    for number, (expert, block) in enumerate(tiles):
+        lanes = block * 128 + torch.arange(128)
+        chosen = torch.where(lanes < counts[expert], rows[(starts[expert] + lanes).clamp(max=199)], 0)
+        sums = x[chosen.long()].float()[:, :k] @ w[expert].float()[:k] + bias[expert]
+        gate, linear = sums[:, 0::2].clamp(max=7.0), sums[:, 1::2].clamp(-7, 7)
+        right[number] = gate * torch.sigmoid(1.7 * gate) * (linear + 1)
+    described_out, weights = of_block(out, [128, 32]), of_block(w, [1, 64, 128])
+    schedules = (schedule, counts, starts, len(tiles), 128, k, 1.7, 7.0)
+    blocks = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_stages": 3}
+    arguments = x, of_block(x, [1, 64]), rows, weights, described_out, bias, *schedules
+    return arguments, {**blocks, **how}, right.view(-1, 64)
 
 
 NAMES = ("copied_matmul", "matmul", "attention")

@@ -9,7 +9,6 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
 from triton.experimental.gluon.language.nvidia import blackwell
-from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
@@ -19,7 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from tests.cases.case import normal
-from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
+from tests.corpus.gluon_kernels import described, tma_load, tma_store
 
 TILES = 5
 """What the launches have."""
@@ -100,21 +99,22 @@ def direct_sums(x_ptr, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
-def copies_ahead(x_ptr, out_ptr, TILES: gl.constexpr):
-    """Three stages of cp.async, of which two are in flight, without copies beyond the last tile."""
-    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
-    lanes = gl.arange(0, 512, layout=layout)
-    stages = gl.allocate_shared_memory(gl.float32, [3, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    for number in gl.static_range(2):
-        copy_to_shared(stages.index(number), x_ptr + number * 512 + lanes)
-        async_copy.commit_group()  # A removed
-    for number in range(TILES):
-        async_copy.wait_group(1)  # B (1) -> (2); C removed
-        tile = stages.index(number % 3).load(layout)  # missing-wait with A, B, C, D, F
-        if number + 2 < TILES:
-            copy_to_shared(stages.index((number + 2) % 3), x_ptr + (number + 2) * 512 + lanes)  # F (number + 2) % 3 -> (number + 1) % 3; missing-wait with F
-        async_copy.commit_group()  # D removed
-        gl.store(out_ptr + number * 512 + lanes, 2 * tile)
+def prefetched(source, out_ptr, TILES: gl.constexpr):
+    """Two stages of TMA loads, with a condition for the load beyond the last tile."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    place = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None] * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled.index(0), count=1)
+    mbarrier.init(filled.index(1), count=1)
+    for number in range(TILES + 1):
+        more = number < TILES  # A number < TILES -> number <= TILES
+        mbarrier.expect(filled.index(number % 2), source.block_type.nbytes, pred=more)  # B pred=more -> pred=number + 1 < TILES; C removed
+        tma_load(source, [number * 64, 0], filled.index(number % 2), stages.index(number % 2), pred=more)  # missing-wait with A
+        if number > 0:
+            mbarrier.wait(filled.index((number - 1) % 2), (number - 1) // 2 & 1)  # D // 2 & 1 -> & 1; endless-wait with B, C
+            x = stages.index((number - 1) % 2).load(layout)  # missing-wait with D
+            gl.store(out_ptr + (number - 1) * 4096 + place, x + x)
 
 
 @gluon.jit
@@ -174,7 +174,7 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
         gl.store(out_ptr + rows * 64 + columns, total)
 
 
-NAMES = ("reused", "ping_pong", "direct_sums", "copies_ahead", "tensor_copies", "tensor_slices")
+NAMES = ("reused", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
 """The kernels that are launched."""
 
 
@@ -196,5 +196,8 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             a, b = normal(128, 64, dtype=half, seed=1), normal(64, 64, dtype=half) / 8
             product = a.float() @ b.float()
             return kernel, (a, b, torch.zeros(128, 64)), product + product.to(half).float() @ b.float()
-    numbers = normal((512 if name == "copies_ahead" else 4096) * TILES)
+        case "prefetched":
+            x = normal(64 * TILES, 64, dtype=half)
+            return kernel, (described(x), torch.zeros_like(x)), x + x
+    numbers = normal(4096 * TILES)
     return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers

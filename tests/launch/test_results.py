@@ -15,6 +15,7 @@ from kernellab.launch.results import (
     compare,
     elements_off,
     is_equal,
+    is_finite,
     is_within,
     rounding_of,
 )
@@ -34,6 +35,11 @@ INFINITY, NAN = float("inf"), float("nan")
 def test_one_element(actual, expected, allowed, is_off) -> None:
     sides = torch.tensor([actual]), torch.tensor([expected])
     assert elements_off(*sides, torch.tensor([allowed])).tolist() == [is_off]
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16])
+def test_nan_is_found_in_all_types(kind) -> None:
+    assert [is_finite(torch.tensor([1.0, last]).to(kind)) for last in (2.0, NAN)] == [True, False]
 
 
 def test_without_a_tolerance_every_bit_counts() -> None:

@@ -109,7 +109,7 @@ MAKE: dict[str, Callable[[Any], Any]] = {
     "new": lambda device: torch.zeros(4).new_ones(3, device=device),
     "as_tensor": lambda device: torch.as_tensor(torch.zeros(4), device=device),
     "of an array": lambda device: torch.as_tensor(numpy.zeros(4), device=device),
-    "dlpack": lambda device: torch.from_dlpack(torch.zeros(4, device=device)),
+    "dlpack": lambda device: torch.utils.dlpack.from_dlpack(torch.zeros(4, device=device)),
     "to": lambda device: torch.zeros(4).to(device),
     "to device and type": lambda device: torch.zeros(4).to(device, torch.int32, True),
     "to by keywords": lambda device: torch.zeros(4).to(device=device, dtype=torch.int8),

@@ -9,6 +9,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy
 from xdsl.ir import Operation, SSAValue
@@ -21,7 +22,13 @@ from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.asynchrony import MOST_IN_FLIGHT, Flight, Flights, NeverWaitedFor
+from kernellab.interpreter.memory.asynchrony import (
+    MOST_IN_FLIGHT,
+    Flight,
+    Flights,
+    NeverWaitedFor,
+    nothing,
+)
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import mlir, ttg, ttng
@@ -56,12 +63,11 @@ _WORDS = {
 
 
 _UNFINISHED = {
-    "kind": "missing-wait",
-    "message": "the program may end while this TMA store still reads shared memory, which another "
-    "program then gets",
-    "advice": "Nothing waits for it before the kernel ends, as tma.store_wait(0) would.",
+    "stores": "this TMA store still reads",
+    "loads": "this TMA load still writes",
+    "tcgen05": "matmuls still arrive here at an mbarrier in",
 }
-"""The fields of a finding of a store that nothing waits for."""
+"""What the last operation of a queue may do to shared memory when its program has ended."""
 
 
 _PEERS = (
@@ -294,6 +300,8 @@ class _Batch:
     cluster: _Cluster = field(default_factory=_Cluster)
     allocated: dict[Operation, SharedTile] = field(default_factory=dict)
     """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
+    commits: dict[str, list[tuple[Operation, Flight]]] = field(default_factory=dict)
+    """Of each queue, the last arrivals at barriers that count its operations."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active, is_paired: bool | None) -> None:
         """A group of warps has waited for a phase of a barrier; of two CTAs that share it
@@ -317,6 +325,7 @@ class _Batch:
         which another group of warps has waited.
         """
         arrival = barrier.arrivals[-1].flight
+        self.commits[queue] = [*self.commits.get(queue, ())[-3:], (operation, arrival)]
         for watched in self.watched:
             if watched.queue != queue:
                 continue
@@ -389,7 +398,7 @@ class MissingWait(Detector):
     def observes(cls, operation: Operation) -> bool:
         if has(operation, OfQueue, SharedRead, SharedWrite, TensorRead, TensorWrite):
             return True
-        if isinstance(operation, _OF_CLUSTERS):
+        if isinstance(operation, _OF_CLUSTERS | ttg.LocalDeallocOp):
             return True
         if has(operation, OrdersWarpGroups):
             return bool(_group(operation)) or ttg.cta_count([*parents(operation)][-1]) > 1
@@ -402,7 +411,7 @@ class MissingWait(Detector):
         assert computed.programs is not None
         values = dict(zip(operation.operands, computed.operands))
         active = computed.active
-        condition = _condition(operation)
+        condition = getattr(operation, "predicate", None)
         if condition is not None:
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
@@ -414,7 +423,8 @@ class MissingWait(Detector):
             for watched in batch.watched if isinstance(operation, ttng.ClusterWaitOp) else ():
                 watched.led = None if watched.led is None else numpy.zeros_like(watched.led)
         elif has(operation, WaitsFor):
-            batch.flights.wait(queue, _pending(operation), active)
+            pending: Any = operation.properties.get("pendings", operation.properties.get("num"))
+            batch.flights.wait(queue, pending.value.data, active)
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
@@ -454,6 +464,8 @@ class MissingWait(Detector):
                 issued = self._issue(use) if has(operation, Asynchronous) else None
             except NeverWaitedFor as fault:
                 self._add(use, operation, use.here, fault.what, fault.advice, is_last=True)
+            if isinstance(operation, ttg.LocalDeallocOp):
+                return
             if self._ctas > 1:
                 tiles: Sequence[SharedTile] = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
@@ -474,14 +486,29 @@ class MissingWait(Detector):
         return self._batches[programs]
 
     def end(self) -> None:
-        """Report stores that still read shared memory when their programs end."""
+        """Report what may still access shared memory when its programs end."""
         for batch in self._batches.values():
-            for watched in batch.watched:
-                pending = watched.pending
-                if watched.queue.startswith("stores") and pending.any():
-                    places = locate(watched.operation.location).frames[::-1]
-                    ids = batch.programs.linear[pending].tolist()
-                    self.collector.add(watched.operation, {**_UNFINISHED, "places": places}, ids)
+            left = [(each.operation, each.pending) for each in batch.watched]
+            for commits in batch.commits.values():
+                last, _ = commits[-1]
+                own = [arrival.pending for operation, arrival in commits if operation is last]
+                left.append((last, numpy.logical_and.reduce(own)))
+            reported = {_queue(each) for at, other, _ in self._times for each in (at, other)}
+            for operation, pending in left:
+                queue = _queue(operation)
+                name = queue.partition(" ")[0]
+                is_known = queue in reported and name != "stores"
+                if name not in _UNFINISHED or is_known or not pending.any():
+                    continue
+                wait = _WORDS[name][1].format(left=0) or "mbarrier.wait(barrier, phase)"
+                facts = {
+                    "kind": "missing-wait",
+                    "places": locate(operation.location).frames[::-1],
+                    "message": f"the program may end while {_UNFINISHED[name]} shared memory, "
+                    "which another program then gets",
+                    "advice": f"Nothing waits for it before the kernel ends, as {wait} would.",
+                }
+                self.collector.add(operation, facts, batch.programs.linear[pending].tolist())
         self._batches.clear()
 
     def _issue(self, use: _Use) -> _Watched | None:
@@ -496,11 +523,11 @@ class MissingWait(Detector):
         if has(operation, TensorWrite) and not (is_counted or self.run.kernel.is_gluon()):
             return None  # the compiler will wait for it
         if is_tcgen05:
-            barrier, flight = None, Flight(_nothing, active, batch.programs.count)
+            barrier, flight = None, Flight(nothing, active, batch.programs.count)
         elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
-            flight = batch.flights.issue(queue, _nothing, active)
+            flight = batch.flights.issue(queue, nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
         again = self._forget(use)
@@ -508,7 +535,8 @@ class MissingWait(Detector):
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         watched = _Watched(operation, queue, flight, reads, writes, result, barrier)
         watched.group, watched.issued = _group(operation), flight.pending.copy()
-        watched.follows = [each for each in batch.watched if _is_led(each, use.here)]
+        led = (each for each in batch.watched if each.led is not None)
+        watched.follows = [each for each in led if (each.led & use.here).any()]
         watched.reads_nothing = any(tile.allocation.writes == 0 for tile in reads)
         for last in again:
             if last.pending.any():
@@ -530,7 +558,7 @@ class MissingWait(Detector):
     def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
         operation, batch, group = use.operation, use.batch, _group(use.operation)
-        flight = Flight(_nothing, numpy.zeros_like(use.here), len(use.here))
+        flight = Flight(nothing, numpy.zeros_like(use.here), len(use.here))
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         if isinstance(operation, ttg.LocalAllocOp) and operation.source is not None:
             writes = tuple(use.computed.results)
@@ -745,6 +773,8 @@ class MissingWait(Detector):
     ) -> str:
         what = _what(watched)
         verb = "read" if is_read else "overwritten"
+        if isinstance(use.operation, ttg.LocalDeallocOp):
+            verb = "given up, for other data,"
         if _is_led_in(use, watched, faulty):
             who, waited = "by both CTAs", "only the first has waited for the"
             if watched.is_alone:
@@ -768,7 +798,7 @@ class MissingWait(Detector):
             return f"{name} is read here before the {what} has {done}"
         doing = "uses" if watched.reads and watched.writes else "writes"
         doing = "reads" if not watched.writes else doing
-        return f"{name} is overwritten here while the {what} still {doing} it"
+        return f"{name} is {verb} here while the {what} still {doing} it"
 
     def _advice(self, use: _Use, watched: _Watched, faulty: Array) -> str:
         if not self.run.kernel.is_gluon():
@@ -814,15 +844,7 @@ def _is_of_others(use: _Use, watched: _Watched, faulty: Array) -> bool:
     return bool(watched.group) and is_over and not _is_led_in(use, watched, faulty)
 
 
-_OF_CLUSTERS = (
-    ttng.FenceMbarrierInitReleaseClusterOp,
-    ttng.ClusterArriveOp,
-    ttng.ClusterWaitOp,
-)
-
-
-def _is_led(watched: _Watched, here: Array) -> bool:
-    return watched.led is not None and bool((watched.led & here).any())
+_OF_CLUSTERS = ttng.FenceMbarrierInitReleaseClusterOp | ttng.ClusterArriveOp | ttng.ClusterWaitOp
 
 
 def _line(operation: Operation) -> str:
@@ -830,20 +852,9 @@ def _line(operation: Operation) -> str:
     return f" on line {frames[0].line}" if frames else ""
 
 
-def _nothing(_active: Active) -> None:
-    """What an operation does when it completes: it was done when it was issued."""
-
-
 def _is_product(value: SSAValue) -> bool:
     """Whether a value is, or was waited for as, the result of a product."""
     return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
-
-
-def _pending(operation: Operation) -> int:
-    assert isinstance(
-        operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
-    )
-    return int(operation.pending.value.data)
 
 
 @functools.lru_cache(256)
@@ -851,12 +862,6 @@ def _queue(operation: Operation) -> str:
     """The queue of an operation; the groups of warps that run separate code have separate ones."""
     trait = trait_of(operation, OfQueue)
     return f"{trait.queue if trait else ''} {_group(operation)}".rstrip()
-
-
-@functools.lru_cache(256)
-def _condition(operation: Operation) -> SSAValue | None:
-    condition: SSAValue | None = getattr(operation, "predicate", None)
-    return condition
 
 
 @functools.lru_cache(256)
@@ -896,7 +901,7 @@ def _accesses(
     }
     if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
         written = {operation.d}
-    elif isinstance(operation, ttng.TmemCopyOp):
+    elif isinstance(operation, ttng.TmemCopyOp | ttg.LocalDeallocOp):
         written = {operation.memory}
     else:
         written = set(tiles) if has(operation, SharedWrite, TensorWrite) else set()

@@ -230,7 +230,10 @@ def _error(
         case ExtraArrivals():
             arrivals = counted(fault.count, "arrival")
             what = f"the barrier counts {arrivals} in each phase, and this arrival exceeds it"
-            advice = "mbarrier.expect and tcgen05_commit are arrivals too."
+            advice = (
+                "A wait for the phase before is missing, or the count is too small: "
+                "mbarrier.expect and tcgen05_commit are arrivals too."
+            )
             return ExtraArrival(what, advice=advice, position=position, **where)
         case NoBarrier():
             what = "the memory holds no barrier: it is not initialized, or was invalidated before"

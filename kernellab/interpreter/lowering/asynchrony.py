@@ -65,7 +65,7 @@ def _commit(op: ttg.AsyncCommitGroupOp, emit: Emitter) -> Expression:
     return TOKEN
 
 
-def _wait(op: ttg.AsyncWaitOp, emit: Emitter) -> Expression:
+def _wait(op: ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> Expression:
     _call("wait", op, emit, op.pending.value.data)
     return TOKEN
 
@@ -80,10 +80,6 @@ def _reduce(lower: _Lower, op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
     """Not twice, as a store: it is done when it is issued."""
     lower(op, emit)
     _call("commit", op, emit)
-
-
-def _wait_for_stores(op: ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> None:
-    _call("wait", op, emit, op.pending.value.data)
 
 
 def _product(lower: _Lower, op: ttng.WarpGroupDotOp, emit: Emitter) -> Expression:
@@ -162,7 +158,7 @@ _LOWERINGS: dict[type[Operation], _Lower] = {
     amd.BufferLoadToLocalOp: _copy,
     ttng.AsyncTmaCopyLocalToGlobalOp: _send,
     ttng.AsyncTmaScatterOp: _send,
-    ttng.AsyncTmaStoreWaitOp: _wait_for_stores,
+    ttng.AsyncTmaStoreWaitOp: _wait,
     ttng.WarpGroupDotWaitOp: _wait_for_products,
 }
 

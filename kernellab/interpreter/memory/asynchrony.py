@@ -54,7 +54,7 @@ class Flight:
         self._effect = effect
         self.pending = numpy.ones(programs, numpy.bool_) if active is None else active.copy()
         self.group = group
-        self.completed: Callable[[], None] = _nothing
+        self.completed: Callable[[], None] = nothing
 
     def complete(self, programs: numpy.ndarray) -> None:
         """Complete the operation for those of the programs for which it is in flight."""
@@ -65,8 +65,8 @@ class Flight:
             self._effect(some(done))
 
 
-def _nothing(*_: Any) -> None:
-    """No one hears of operations."""
+def nothing(*_: Any) -> None:
+    """What is done where nothing is: no one hears of operations, or they were done when issued."""
 
 
 Issued = Callable[[Flight, str | SharedTile], None]
@@ -82,7 +82,7 @@ class Flights:
         self,
         programs: int,
         chance: numpy.random.Generator | None = None,
-        issued: Issued = _nothing,
+        issued: Issued = nothing,
     ) -> None:
         """Nothing is in flight. With `chance`, operations may complete before a wait."""
         self._issued = issued
@@ -171,10 +171,7 @@ class Flights:
         issued = shared_memory.load(tile).tobytes()
 
         def complete(done: Active) -> None:
-            if done is None or active is None:
-                together = done is active
-            else:
-                together = bool((done == active).all())
+            together = (done is None) is (active is None) and bool(numpy.all(done == active))
             if together and shared_memory.load(tile).tobytes() != issued:
                 store()
 
@@ -224,7 +221,7 @@ class LateBarriers:
         chance: numpy.random.Generator | None = None,
         *,
         moves_data: bool = True,
-        issued: Issued = _nothing,
+        issued: Issued = nothing,
     ) -> None:
         self._chance = chance
         self._issued = issued
@@ -269,7 +266,7 @@ class LateBarriers:
         self,
         barrier: SharedTile,
         arrivals: int,
-        first: Effect = _nothing,
+        first: Effect = nothing,
         active: Active = None,
     ) -> None:
         """As `shared_memory.commit`, later, and after `first`."""
@@ -286,7 +283,7 @@ class LateBarriers:
         self,
         barrier: SharedTile,
         arrivals: int,
-        first: Effect = _nothing,
+        first: Effect = nothing,
         active: Active = None,
     ) -> None:
         """As `shared_memory.count_copies`, later, and after `first`: the phase waits for it, as for
@@ -391,7 +388,7 @@ def _keep_to_come(arrivals: list[Arrival]) -> None:
 
 def late_modules(completion: str, seed: int, issued: Issued | None = None) -> dict[str, Any]:
     """Return what generated code calls by name in a run whose operations complete late."""
-    hears = _nothing if issued is None else issued
+    hears = nothing if issued is None else issued
     chance = numpy.random.default_rng(seed) if completion == "shuffled" else None
     transfers = SimpleNamespace(Flights=functools.partial(Flights, chance=chance, issued=hears))
     return {"mbarriers": LateBarriers(chance, issued=hears), "transfers": transfers}
