@@ -300,17 +300,18 @@ def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
 
 
 def _taken_as_meant(run: CheckedRun) -> Iterator[str]:
-    """Yield a note for each argument whose contents before the launch become part of a result."""
+    """Yield a note on the arguments whose contents before the launch become part of a result."""
     effects = memory_effects(run.code)
     if effects.updated is EVERYTHING or effects.stored is EVERYTHING or learns(run, False):
         return  # of the last, such as locks, a wrong beginning shows in the launch
     names = argument_names(run.call, run.code)
-    for number in sorted(effects.updated - effects.stored):
-        if names[number] not in (*run.expected, *run.uninitialized):
-            yield (
-                f"Atomics update {names[number]}: the check assumes that it was initialized. If it "
-                f"comes from torch.empty, use torch.zeros."
-            )
+    updated = [names[number] for number in sorted(effects.updated - effects.stored)]
+    taken = [name for name in updated if name not in (*run.expected, *run.uninitialized)]
+    if taken:
+        yield (
+            f"Atomics update {' and '.join(taken)}: the check assumes that the contents were "
+            "initialized. In place of torch.empty, use torch.zeros."
+        )
 
 
 _UNCHECKED = (

@@ -251,7 +251,7 @@ class FindingCollector:
         """Leave out the faults at an operation, or one with a message."""
         for key, pending in [*self._seen.items()]:
             is_there = operation is key or (isinstance(key, tuple) and operation is key[0])
-            if is_there or pending.facts["message"] == operation:
+            if is_there or pending.facts.get("message") == operation:
                 del self._seen[key]
 
     def add(

@@ -716,10 +716,9 @@ class Trial:
             return finding  # no change of the kernel keeps what the other argument overwrites
         if rows := self._rearranged(before):
             return self._of_strides(finding, rows)
-        given, due = self.values.get(finding.argument), self.expected[finding.argument]
-        if isinstance(given, torch.Tensor) and is_within(given, due):
-            return finding  # also a kernel that does nothing would be right
         repair = self._searched(finding, self._judge(finding, before))
+        if repair is not None and not self._is_computed(finding.argument, repair.source):
+            return finding
         if repair is None and finding.kind == "rounding":
             return finding
         origin = self._said(finding, (elements_of_an_input,))
@@ -761,6 +760,17 @@ class Trial:
         noun = "a contiguous copy" if len(rows) == 1 else "contiguous copies"
         words = f"With {noun} of {names} (.contiguous()), which was tried, {finding.argument} is"
         return replace(finding, advice=f"{words} right.")
+
+    def _is_computed(self, argument: str, source: str) -> bool:
+        """Return whether a right result comes from the changed kernel, and not from before: a
+        kernel that does nothing may be right, too.
+        """
+        given, due = self.values.get(argument), self.expected[argument]
+        if not isinstance(given, torch.Tensor) or not is_within(given, due):
+            return True
+        (kernel,) = self._with_changed(self.kernel, [source])
+        left = self._left_by(kernel, DEFAULT, {argument: (given.detach() == 0).to(given.dtype)})
+        return left is not None and is_within(left[argument], due)
 
     def _searched(self, finding: Finding, judge: Judge) -> Found | None:
         tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))

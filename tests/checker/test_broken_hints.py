@@ -112,22 +112,35 @@ def wraps(x_ptr, out_ptr, n, DIVISOR: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "n", "divisor", "block", "is_broken"),
+    ("dtype", "n", "divisor", "is_broken"),
     [
-        (torch.float32, 100, 1, 512, False), (torch.float32, 98, 1, 512, True),
-        (torch.float16, 100, 1, 1024, True), (torch.float16, 104, 1, 1024, False),
-        (torch.int8, 104, 1, 2048, True), (torch.int8, 112, 1, 2048, False),
-        (torch.float32, 100, 4, 512, True), (torch.float32, 98, 1, 128, False),
+        (torch.float32, 100, 1, False), (torch.float32, 98, 1, True), (torch.float16, 100, 1, True),
+        (torch.float16, 104, 1, False), (torch.int8, 104, 1, True), (torch.int8, 112, 1, False),
+        (torch.float32, 100, 4, True),
     ],
 )  # fmt: skip
-def test_wrapped_indices_count_for_vectors(dtype, n, divisor, block, is_broken) -> None:
-    """A vector of 16 bytes is as wide as the compiler makes an access; 128 threads load 128
-    elements one by one.
-    """
+def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None:
+    """A vector of 16 bytes is as wide as the compiler makes an access."""
     x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)
-    found = kernellab.check(wraps, (1,), x, out, n, DIVISOR=divisor, BLOCK=block, target="sm_90")
+    found = kernellab.check(wraps, (4,), x, out, n, DIVISOR=divisor, BLOCK=32)
     assert set(found.kinds) == ({"broken-hint"} if is_broken else set())
-    assert any("the same" in note for note in found.notes) == (block == 128)
+
+
+@triton.jit
+def row_sums(x_ptr, out_ptr, m, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    wrapped = tl.max_contiguous(tl.multiple_of(rows % m, BLOCK), BLOCK)
+    x = tl.load(x_ptr + wrapped[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
+    tl.store(out_ptr + rows, tl.sum(x, 1), mask=rows < m)
+
+
+@pytest.mark.parametrize("columns", [32, 1])
+def test_a_false_hint_is_a_note_where_no_size_makes_it_matter(columns) -> None:
+    """The rows of a wide table are apart in memory; those of one column follow each other."""
+    x, out = torch.ones(97, columns), torch.zeros(97)
+    found = kernellab.check(row_sums, (4,), x, out, 97, BLOCK=32, COLUMNS=columns)
+    assert set(found.kinds) == ({"broken-hint"} if columns == 1 else set())
+    assert any("the same" in note for note in found.notes) == (columns == 32)
 
 
 @triton.jit

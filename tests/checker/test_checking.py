@@ -20,11 +20,11 @@ from kernellab.viz.diagnostics import findings_card
 from tests.checker.corpus import orders, races
 from tests.checker.corpus.lints import doubles, halves_into_integers, sums_rows
 from tests.checker.launches import normal, zeros
+from tests.kernels.equal import total_by_atomics
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
 from tests.support.source_files import ROOT
 from tests.support.source_lines import marked_line
-from tests.workshop import solutions
 
 
 @triton.jit
@@ -389,10 +389,10 @@ def test_a_launch_of_which_no_lane_stores_says_so() -> None:
 
 def test_nothing_found_says_that_atomics_add_to_what_was_there() -> None:
     x = torch.ones(64)
-    launch = (solutions.dot_product, (2,), x, x)
+    launch = (total_by_atomics, (2,), x)
     found = kernellab.check(*launch, torch.empty(1), 64, BLOCK=32)
     assert not found
-    assert "z_ptr" in found.notes[-1]
+    assert "out_ptr" in found.notes[-1]
     found = kernellab.check(*launch, kernellab.uninitialized(torch.empty(1)), 64, BLOCK=32)
     assert found.kinds == ("uninitialized-read",)
     assert not found.notes

@@ -35,7 +35,7 @@ def test_lines_are_those_of_the_cell(notebook) -> None:
     for text in (shown.card["text/plain"], shown.card["text/html"]):
         assert "broken-hint, Cell In[2], line 12" in text
         assert "start = tl.multiple_of(start, 8)" in text
-        assert "start is a multiple of 8, but it is 4" in text
+        assert "is a multiple of 8, but it is 4" in text
     zero = session.run(CALL.format(16))
     assert "infinity, Cell In[2], line 14" in zero.card["text/plain"]
     far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")

@@ -17,8 +17,6 @@ from playwright.sync_api import Page
 
 import kernellab
 from benchmarks import memory_kernels as kernels
-from benchmarks.fidelity_outputs import DATA
-from benchmarks.profile_on_gpu import file_name
 from kernellab.viz import registry
 from kernellab.viz.kit.view import Card, CardView, View
 from kernellab.workshop.course import exercises
@@ -32,11 +30,12 @@ from tools.pictures import profiled
 AXE = ROOT / "js/node_modules/axe-core/axe.min.js"
 PICTURES = ROOT / "tests/viz/pictures"
 RECORDED = ROOT / "notebooks/recorded"
+MATMUL = ROOT / "benchmarks/data/profile_h200_matmul.kernellab"
 X = torch.ones(4096)
 COPY = (torch.ones(8192), torch.zeros(1024))
 
 VIEWS: dict[str, Callable[[], Any]] = {
-    "card": lambda: registry.card(kernellab.load(DATA / file_name("matmul", "kernellab"))),
+    "card": lambda: registry.card(kernellab.load(MATMUL)),
     "check": lambda: kernellab.check(add, (5,), X, X, torch.zeros(4096), 4100, BLOCK=1024),
     "diagnosis": lambda: kernellab.diagnose(add, X, X, X, 4096, grid=(4,), BLOCK=1024),
     "accesses": lambda: kernellab.accesses(

@@ -23,6 +23,7 @@ from kernellab.checker.kernel_source import NotReadable, Source, mask_argument
 from kernellab.checker.records import Finding, Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.compiler.modules import underlying_argument
+from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import has_copy_engine
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.affine import AffineTile, as_array
@@ -201,7 +202,9 @@ class BrokenHints(Detector):
         return self._promises[op]
 
     def investigate(self, session: CheckSession) -> None:
-        """Turn hints for indices that wrap into notes, if the code without them is the same."""
+        """Turn hints for indices that wrap into notes, if the code without them is the same, and
+        they promise no wider accesses, which larger blocks would have.
+        """
         text = plain = str(self.run.kernel.src)
         for finding in [each for each in self.findings() if each.what in self._wrapped]:
             shorter = self._without(finding, text)
@@ -223,18 +226,17 @@ class BrokenHints(Detector):
         return None
 
     def _are_alike(self, *texts: str) -> bool:
-        """Return whether sources of the kernel have the same instructions for the target."""
-        call, codes = self.run.call, []
+        """Return whether sources of the kernel have the same instructions and runs of addresses."""
+        seen = []
         for text in texts:
             kernel = triton_api.with_source(self.run.kernel, text)
             with suppress(KernelLabError):
-                compiled = triton_api.compile_kernel(
-                    kernel, call.specialization, self.run.target, call.options
-                )
-                code = str(compiled.stages.get("ptx") or compiled.stages["amdgcn"])
+                made = compile_bound(kernel, self.run.call, self.run.target)
+                code = made.stages["ptx" if "ptx" in made.stages else "amdgcn"].text
                 lines = (line.strip() for line in code.splitlines())
-                codes.append([line for line in lines if not line.startswith(".loc")])
-        return len(codes) == len(texts) and codes.count(codes[0]) == len(codes)
+                runs = [each.runs for each in made.axis_info().accesses]
+                seen.append((runs, [line for line in lines if not line.startswith(".loc")]))
+        return len(seen) == len(texts) and seen.count(seen[0]) == len(seen)
 
     # Assumptions
 

@@ -44,6 +44,15 @@ class PointerFacts:
     """Widths in bytes of this line's global accesses in PTX or AMD assembly; () where none."""
     position: SourcePosition | None
 
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """Elements that follow each other from an aligned address on, per dimension: no access of
+        a thread is wider, whatever the layout.
+        """
+        size = max(int(re.findall(r"\d+", self.element)[0]) // 8, 1)
+        pairs = zip(self.contiguity, self.divisibility, strict=True)
+        return tuple(min(run, max(bytes_ // size, 1)) for run, bytes_ in pairs)
+
 
 @dataclass(frozen=True)
 class AxisInfo:
