@@ -120,13 +120,7 @@ def numbers_in(kernel: Any, cases: Sequence[Case]) -> tuple[set[int], set[float]
     constants = [number for text in given_texts(kernel) for number in _CONSTANT.findall(text)]
     written = _INTEGER.findall("".join(each.src for each in (kernel, *reachable_functions(kernel))))
     numbers = {float(number) for number in (*constants, *written)}
-    numbers -= {
-        -1.0,
-        0.0,
-        1.0,
-        2.0,
-        *(value for case in cases for value in case.constants.values()),
-    }
+    numbers -= {-1.0, 0.0, 1.0, 2.0, *(n for case in cases for n in case.constants.values())}
     return (
         {int(number) for number in numbers if number.is_integer() and 2 < number < 1 << 22},
         {number for number in numbers if abs(number) < 10_000},

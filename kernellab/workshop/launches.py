@@ -286,12 +286,7 @@ def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
     yield draw.size(35, 60), draw.size(131, 180), 32, 64
     yield 1, draw.size(2, 13), 16, 16
     yield draw.uneven(40, 70, 32), draw.uneven(40, 70, 16), 32, 16
-    yield (
-        draw.uneven(20, 60, 2),
-        draw.uneven(10, 40, 8),
-        draw.of((2, 4, 8)),
-        draw.of((8, 64, 128)),
-    )
+    yield draw.uneven(20, 60, 2), draw.uneven(10, 40, 8), draw.of((2, 4, 8)), draw.of((8, 64, 128))
     yield (
         draw.uneven(150, 300, 64),
         draw.uneven(200, 400, 32),

@@ -120,11 +120,11 @@ class WrongResult(Detector):
             f" This is the config with {given}, and other configs have other values: what their "
             "trials write may hide the fault in the first launch."
         )
-        sizes = (name for name, given in differing.items() if all(given))
-        for name in itertools.islice(sizes, 1):
+        size = next((name for name, numbers in differing.items() if all(numbers)), "")
+        if size:
             words += (
                 " A grid that depends on them is a function: "
-                f'lambda meta: (triton.cdiv(n, meta["{name}"]),).'
+                f'lambda meta: (triton.cdiv(n, meta["{size}"]),).'
             )
         return words
 
