@@ -229,8 +229,15 @@ def test_a_mask_at_an_unknown_length_makes_accesses_narrow() -> None:
 
 
 @pytest.mark.slow
-def test_the_addresses_of_a_while_loop_are_those_of_all_its_iterations() -> None:
-    types, kernel = ("*fp32:16", "*fp32:16", "i32"), analyzed.sums_one_further_each_turn
+@pytest.mark.parametrize(
+    ("kernel", "length"),
+    [
+        (analyzed.sums_one_further_each_turn, "i32"),
+        (analyzed.sums_the_tile_at_a_remainder, "i32:16"),
+    ],
+)
+def test_the_addresses_of_a_loop_are_those_of_all_its_iterations(kernel, length) -> None:
+    types = ("*fp32:16", "*fp32:16", length)
     (load, store) = compiled(kernel, *types, BLOCK=1024).axis_info().accesses
     assert (load.divisibility, load.vector_width, load.compiled_bytes) == ((4,), 1, (4,))
     assert store.vector_width == 4

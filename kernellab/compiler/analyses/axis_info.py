@@ -260,14 +260,14 @@ def _of_quotient(op: Operation, given: list[_Facts]) -> _Facts:
 @_rule(mlir.RemSIOp, mlir.RemUIOp)
 def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
-    contiguity = [1] * len(left.contiguity)
+    contiguity, divisibility = [1] * len(left.contiguity), [1] * len(left.contiguity)
     for d, same in enumerate(right.constancy):
         if left.contiguity[d] > 1 and same == _sizes(op.results[0])[d]:
             contiguity[d] = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
+        if same > 1:  # so that Triton 3.6 and 3.7 know nothing of the remainder of scalars
+            divisibility[d] = gcd(left.divisibility[d], right.divisibility[d])
     return _Facts(
-        tuple(contiguity),
-        _gcds(left.divisibility, right.divisibility),
-        _gcds(left.constancy, right.constancy),
+        tuple(contiguity), tuple(divisibility), _gcds(left.constancy, right.constancy)
     )
 
 
