@@ -323,7 +323,9 @@ class Evidence:
 
     def different_of(self, access: Traffic) -> float:
         """Elements that an atomic of all programs goes to, as far as that can be seen."""
-        elements = prod(access.shape or (1,))
+        elements = float(prod(access.shape or (1,)))
+        if access.is_counted and access.different:
+            elements = min(elements, access.different * SECTOR / access.element_bytes)
         fixed = access.loop is None or self.is_fixed(access)
         apart = self.programs / access.repeats * (1.0 if fixed else access.times)
         share = 1.0
