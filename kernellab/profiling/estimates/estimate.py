@@ -31,6 +31,7 @@ from kernellab.profiling.estimates.model import (
     Model,
     estimated_gpu,
     notes_on,
+    refetched,
 )
 from kernellab.records.display import HasCard, data_frame, plot
 from kernellab.triton_api import TTGIR_FILE_SUFFIX
@@ -246,7 +247,7 @@ def estimate(
     whole = _with_lines(compilation, kernel)
     counts, accesses = count(whole, kernel, sizes, call)
     model = Model([counts], chosen)
-    least, words = bounds_of(counts, chosen), _in_words(counts)
+    least, words = bounds_of(counts, chosen), _in_words(counts, chosen)
     parts = [
         BusyPart(
             name, max(float(took[0]), bound := least.get(name, 0.0)), bound, words.get(name, "")
@@ -338,8 +339,9 @@ def bounds_of(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
     return bounds
 
 
-def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
-    many = counts.programs
+def _in_words(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, str]:
+    many, again = counts.programs, refetched(counts, gpu)
+    lost = f" and {again:,.0f} again that L2 lost" if again >= 1 else ""
     pipes = {name: f"{often * many:,.0f}" for name, often in counts.instructions.items()}
     total = sum(counts.instructions.values()) * many
     macs = ", ".join(
@@ -347,7 +349,7 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
         for name, done in counts.macs.items()
     )
     return {
-        "DRAM": f"{counts.read_bytes:,.0f} bytes read, {counts.written_bytes:,.0f} written",
+        "DRAM": (f"{counts.read_bytes:,.0f} bytes read{lost}, {counts.written_bytes:,.0f} written"),
         "L2": f"{counts.own_sectors * many:,.0f} sectors of 32 bytes",
         "loads and stores (L1)": (
             f"{counts.requests * many:,.0f} requests for {counts.lines * many:,.0f} lines, "

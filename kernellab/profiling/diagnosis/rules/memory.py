@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import integer, pointers_of
-from kernellab.ir import flow, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
     GlobalAccess,
     SharedWrite,
@@ -374,6 +374,7 @@ def program_order(evidence: Evidence) -> Iterator[CostFinding]:
     ]
     cost = evidence.costs.saved_with(after)
     if not shared or cost < WORTH_SAYING:
+        yield from _order_of_turns(evidence, loads, before)
         return
     names = ", ".join(dict.fromkeys(access.argument for access in shared))
     now = refetched(after, evidence.gpu)
@@ -390,6 +391,48 @@ def program_order(evidence: Evidence) -> Iterator[CostFinding]:
         {"bytes loaded again": round(before), "L2": evidence.gpu.cache_bytes, "wave": wave},
         "the loads of two waves of programs, run on the interpreter",
     )
+
+
+def _order_of_turns(
+    evidence: Evidence, loads: Sequence[Traffic], before: float
+) -> Iterator[CostFinding]:
+    """The same of a persistent kernel, whose programs take tiles in turns, each from its number."""
+    counts, programs = evidence.costs.counts, evidence.costs.counts.programs
+
+    def once(*names: str) -> LaunchCounts:
+        return replace(
+            counts,
+            arguments=tuple(
+                replace(ask, read=min(ask.read, ask.whole / programs)) if ask.name in names else ask
+                for ask in counts.arguments
+            ),
+        )
+
+    shared = {ask.name for ask in counts.arguments if ask.shared(programs)}
+    in_turns = [access for access in loads if access.argument in shared and _is_in_turns(access.op)]
+    cost = evidence.costs.saved_with(once(*shared))
+    if not in_turns or cost < WORTH_SAYING:
+        return
+    worst = min(in_turns, key=lambda access: refetched(once(access.argument), evidence.gpu))
+    yield finding(
+        "program-order",
+        f"the tiles that programs take in turns load {worst.argument} again when the L2 cache has "
+        f"lost it: about {before / 1e6:,.0f} MB more come from DRAM",
+        cost,
+        worst.position,
+        "Let tiles that are computed at the same time share rows or columns: count them along the "
+        "other axis first, or in groups of rows as in Triton's tutorial on persistent matmuls. No "
+        "other order was tried here; the cost is that of all these bytes.",
+        {"bytes loaded again": round(before), "L2": evidence.gpu.cache_bytes},
+        "the loads of programs, run on the interpreter",
+    )
+
+
+def _is_in_turns(op: Operation) -> bool:
+    """Whether an operation is in two loops, the outer of which begins at the program's number."""
+    *inner, outer = flow.loops_around(op) or [None]
+    first = outer.operands[0].owner if isinstance(outer, mlir.ForOp) and inner else None
+    return isinstance(first, tt.GetProgramIdOp)
 
 
 def _blocks(grid: tuple[int, int, int], wave: int) -> Iterator[tuple[int, int, int]]:
