@@ -249,8 +249,6 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
         return None
 
 
-# The work of a sweep's processes: compile a config, run it, compare its results, and time it.
-#
 # Everything here is called by name with plain data, so a config that hangs or crashes ends only
 # the process that runs it.
 
@@ -433,12 +431,6 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def process_is_spoilt(outcome: Outcome) -> bool:
-    """Whether a GPU error made the process unusable: CUDA repeats the error for all later calls."""
-    dropped = outcome.dropped
-    return dropped is not None and dropped.reason == "crash"
-
-
 def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
     """Run a config: compare its results, and time it."""
     prepare(setup)
@@ -504,11 +496,6 @@ def machine_here(own_gpu: bool) -> tuple[SweepMachine, Target | None]:
     """Return this process's machine and target, with its first GPU if requested and present."""
     gpu = 0 if own_gpu and torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None
-
-
-def with_compiled(outcome: Outcome, compiled: Compiled | None) -> Outcome:
-    """Return the outcome of a run with what the compiler reported before."""
-    return replace(outcome, compiled=outcome.compiled or compiled)
 
 
 class WrongResult(Exception):
