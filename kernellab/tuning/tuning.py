@@ -42,6 +42,7 @@ from kernellab.tuning.records import (
     source_of,
     tied_with_best,
     timed,
+    tuning_table,
 )
 from kernellab.tuning.worker import installed_triton
 
@@ -246,7 +247,7 @@ def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine,
 def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
     kept: dict[str, Trial] = {}
     for trial in (*left, *right):
-        name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))
+        name = trial.candidate.written
         if name not in kept or _runs(trial) > _runs(kept[name]):
             kept[name] = trial
     return tuple(replace(trial, number=number) for number, trial in enumerate(kept.values()))
@@ -379,7 +380,6 @@ class Tuning(HasCard):
     @property
     def table(self) -> Any:
         """One row per config, as a pandas DataFrame; `docs/tuning.md` explains the columns."""
-        from kernellab.tuning.records import tuning_table
 
         return tuning_table(self)
 
