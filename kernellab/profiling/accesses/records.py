@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -150,10 +149,6 @@ def _instructions(access: SharedAccess) -> str:
 
 _PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 
-# What the accesses of a launch to memory cost, as plain facts: what `kernellab.accesses` gives.
-#
-# The docstring of the class has the source of each number. `table()` gives a pandas DataFrame,
-# imported on first use.
 
 Action = Literal[
     "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"
@@ -411,20 +406,12 @@ class Accesses(HasCard):
     @property
     def findings(self) -> tuple[AccessFinding, ...]:
         """What costs more than it would have to, in words."""
-        of_global = ((access, _what_is_wrong(access)) for access in self.accesses)
-        of_shared = ((access, what_is_wrong(access)) for access in self.shared)
-        faults: Iterator[tuple[GlobalAccess | SharedAccess, Fault | None]] = itertools.chain(
-            of_global, of_shared
-        )
+        faults: list[tuple[GlobalAccess | SharedAccess, Fault | None]] = [
+            *((access, _what_is_wrong(access)) for access in self.accesses),
+            *((access, what_is_wrong(access)) for access in self.shared),
+        ]
         return tuple(
-            AccessFinding(
-                "warning",
-                fault[0],
-                fault[1],
-                position=access.position,
-                advice=fault[2],
-                access=access,
-            )
+            AccessFinding("warning", *fault[:2], access.position, advice=fault[2], access=access)
             for access, fault in faults
             if fault is not None
         )

@@ -147,7 +147,6 @@ class SectorSet:
         self._pages: dict[int, numpy.ndarray] = {}
 
     def add(self, runs: Runs) -> None:
-        """Put the sectors of runs into the set."""
         if int(runs.lengths.sum()) > _SHORT * len(runs.starts):
             runs = runs.merged()
         if len(runs.starts) <= _FEW_RUNS:
@@ -315,7 +314,6 @@ class Instructions:
 
     @staticmethod
     def of(access: WarpAccess | Messages) -> Instructions:
-        """The instructions of an access."""
         places = access.first if isinstance(access, WarpAccess) else access.elements
         places = places[places[:, 0].argsort()]
         taking_part = places != NO_ONE

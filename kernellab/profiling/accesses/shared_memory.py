@@ -369,10 +369,6 @@ def _multiplied(statement: Statement, warps: int) -> Wavefronts:
     return Wavefronts(groups, turns, turns, 1, groups * size)
 
 
-# What operations of a kernel cost in shared memory each time they run, from the addresses in its
-# PTX, and in a whole launch.
-
-
 @dataclass(frozen=True)
 class SharedCost:
     """The instructions of one kind that one operation became.
@@ -530,15 +526,12 @@ def shared_accesses(
     costs = tuple(costs)
     phases = phases_of(dict.fromkeys(cost.operation for cost in costs))
     return tuple(
-        replace(
-            _access(cost, entered(cost.block), entered(cost.per)),
-            phase=phases.get(cost.operation, ""),
-        )
+        _access(cost, entered(cost.block), entered(cost.per), phases.get(cost.operation, ""))
         for cost in costs
     )
 
 
-def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess:
+def _access(cost_of_op: SharedCost, executions: int, times: int, phase: Phase) -> SharedAccess:
     op, cost = cost_of_op.operation, cost_of_op.cost
     taken, given = _sides(op)
     tile = next(
@@ -564,6 +557,7 @@ def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess
         bytes=cost.bytes * times,
         assumed=cost_of_op.assumed,
         occurrence=cost_of_op.occurrence,
+        phase=phase,
     )
 
 
