@@ -12,7 +12,8 @@ import numpy
 from kernellab.common.arguments import check_choice
 from kernellab.compiler.targets import GPUS, Gpu, usual_gpu
 from kernellab.errors import OptionError, TargetError
-from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
+from kernellab.profiling.accesses.requests import SECTOR
+from kernellab.profiling.estimates.counts import LATENCIES, LaunchCounts
 from kernellab.records import Target
 
 CALIBRATED = "h200"

@@ -323,9 +323,8 @@ def reduction_across_warps(evidence: Evidence) -> Iterator[CostFinding]:
         if (
             conversion.operation not in ("tt.reduce", "tt.scan")
             or conversion.means != "shared memory"
+            or not conversion.in_loop
         ):
-            continue
-        if not conversion.in_loop:
             continue
         times = evidence.times_of_conversion(conversion)
         yield finding(
