@@ -239,18 +239,13 @@ def _devices(given: Mapping[str, Any]) -> list[records.Device]:
     for kind, devices in given.items():
         for index, facts in devices.items() if isinstance(devices, dict) else ():
             if isinstance(facts, dict):
-                listed.append(
-                    records.Device(
-                        kind,
-                        index,
-                        str(facts.get("arch", ""))[:40],
-                        *(
-                            _whole(facts.get(name))
-                            for name in ("num_sms", "clock_rate", "memory_clock_rate", "bus_width")
-                        ),
-                    )
-                )
+                numbers = (_whole(facts.get(name)) for name in _OF_DEVICES)
+                arch = str(facts.get("arch", ""))[:40]
+                listed.append(records.Device(kind, index, arch, *numbers))
     return listed
+
+
+_OF_DEVICES = ("num_sms", "clock_rate", "memory_clock_rate", "bus_width")
 
 
 def _whole(value: Any) -> int:

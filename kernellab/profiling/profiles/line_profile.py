@@ -179,7 +179,6 @@ class PlainLaunch:
         load(self.compiled)
 
     def __call__(self) -> None:
-        """Launch once."""
         proton.launch_compiled(self.compiled, self.grid, self.values)
 
 
@@ -198,7 +197,6 @@ class MarkedLaunch:
         load(self.marked.compiled)
 
     def __call__(self) -> None:
-        """Launch once."""
         proton.launch_marked(self.marked.compiled, self.grid, self.values, self._memory)
 
     def _memory(self, size: int) -> torch.Tensor:
@@ -247,9 +245,8 @@ def times_in_turns(
     """
     time = _by_events(arguments) if depends else _in_a_graph
     both = [(time(plain), time(marked)) for _ in range(rounds)]
-    return statistics.median(pair_first for pair_first, _ in both), statistics.median(
-        pair_first for _, pair_first in both
-    )
+    of_plain, of_marked = map(statistics.median, zip(*both))
+    return of_plain, of_marked
 
 
 def _in_a_graph(launch: Callable[[], None]) -> float:
@@ -293,10 +290,8 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
             raise
         raise GpuFault(
             f"The launch of {kernel!r} failed on the GPU while it was profiled ({died}).",
-            advice=(
-                "This process cannot use the GPU any more: restart it, and launch inside of "
-                "kernellab.guarded_launches(), which reports the line and the element."
-            ),
+            advice="This process cannot use the GPU any more: restart it, and launch inside of "
+            "kernellab.guarded_launches(), which reports the line and the element.",
             kernel=kernel,
         ) from error
 
@@ -465,8 +460,6 @@ def who_notes(marked: line_marks.MarkedKernel) -> str:
         return "all warps"
     return f"{counted(len(noting), 'warp')} ({', '.join(map(str, noting))})"
 
-
-# Cycles of each line of one launch on a GPU, as a `Profile`.
 
 MOST = 1.3
 """Times the plain launch: a profile that takes longer gives way to a coarser one."""
@@ -666,10 +659,8 @@ class _Profiled:
                 f"with marks at {detail} a multiprocessor holds "
                 f"{counted(at_once[1], 'program')} of {self._prepared.kernel.__name__!r}, and "
                 f"without {at_once[0]}: {', '.join(marked.changes)}.",
-                advice=(
-                    "allow_occupancy_change=True profiles it anyway; the times are then for a "
-                    "different number of concurrent programs."
-                ),
+                advice="allow_occupancy_change=True profiles it anyway; the times are then for a "
+                "different number of concurrent programs.",
             )
         return marked
 

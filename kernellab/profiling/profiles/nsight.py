@@ -428,10 +428,8 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     if not kernels:
         raise ProfileError(
             f"{file.name} has no table of instructions with the columns Address and Source.",
-            advice=(
-                f"Record with samples of each instruction: {_RECORD}\n"
-                f"Then: {_EXPORT.format(file='profile.ncu-rep')}"
-            ),
+            advice=f"Record with samples of each instruction: {_RECORD}\n"
+            f"Then: {_EXPORT.format(file='profile.ncu-rep')}",
         )
     if not kernel and len(kernels) > 1:
         raise ProfileError(
@@ -571,9 +569,7 @@ def _other_code(
         "compilation for "
         f"{compilation.target}: {counts[1]:,} instructions were profiled, and {counts[0]:,} are "
         f"here. Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
-        advice=(
-            "Compile for the launch that was profiled: the same types, constants, options and "
-            "Triton version. Or save the compilation where the profile is recorded "
-            "(compilation.save), and load it here."
-        ),
+        advice="Compile for the launch that was profiled: the same types, constants, options and "
+        "Triton version. Or save the compilation where the profile is recorded "
+        "(compilation.save), and load it here.",
     )

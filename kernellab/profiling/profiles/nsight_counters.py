@@ -25,7 +25,7 @@ from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import OptionError, ProfileError, TargetError
-from kernellab.interpreter.memory.address_space import memory_behind
+from kernellab.launch.argument_copies import map_tensors
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.profiling.estimates.counts import LaunchCounts, count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
@@ -276,18 +276,10 @@ def main(file: str) -> None:
         lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device="cuda")
     )
     for _ in range(2):
-        kernel[grid](**{name: _on_gpu(value) for name, value in values.items()})
+        kernel[grid](
+            **{name: map_tensors(value, torch.Tensor.cuda) for name, value in values.items()}
+        )
     torch.cuda.synchronize()
-
-
-def _on_gpu(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.cuda()
-    if isinstance(value, tuple):
-        return tuple(map(_on_gpu, value))
-    if memory_behind(value) is not None:  # a tensor descriptor
-        value.base = value.base.cuda()
-    return value
 
 
 if __name__ == "__main__":

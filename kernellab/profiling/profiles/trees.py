@@ -205,8 +205,6 @@ def _peak(device: Device, width: int | None) -> float | None:
     )
 
 
-# Trees of scopes: what is below each added up, some of them left out, and all of it as text.
-
 MOST_LEVELS = 200
 """Scopes within each other that a file may have."""
 
@@ -238,12 +236,11 @@ def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
     """A filter of what somebody gave. Raises OptionError: a pattern is not valid, or `threshold` or
     `depth` is not a number.
     """
-    if threshold is not None:
-        if not is_real(threshold) or threshold != threshold:
-            raise OptionError(
-                f"threshold must be a number, got {shown(threshold)}.",
-                advice="Pass the smallest value of the first metric: threshold=0.1.",
-            )
+    if threshold is not None and (not is_real(threshold) or threshold != threshold):
+        raise OptionError(
+            f"threshold must be a number, got {shown(threshold)}.",
+            advice="Pass the smallest value of the first metric: threshold=0.1.",
+        )
     if depth is not None:
         check_whole("depth", depth)
     return Filter(_pattern("include", include), _pattern("exclude", exclude), threshold, depth)
