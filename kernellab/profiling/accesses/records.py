@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records import BoundLaunch, Subject
-from kernellab.records.display import HasCard, data_frame
+from kernellab.records.display import HasCard, HasRows, data_frame
 
 Phase = Literal["", "prologue", "loop", "epilogue"]
 """Of a copy of an operation that has others; "" of a single one, or one of no loop."""
@@ -367,7 +366,7 @@ _ALSO = {
 
 
 @dataclass(frozen=True)
-class Accesses(HasCard):
+class Accesses(HasCard, HasRows[GlobalAccess]):
     """The accesses of one launch, in the order of its TTGIR: to global and to shared memory."""
 
     kernel: str
@@ -388,6 +387,7 @@ class Accesses(HasCard):
     """The launch that was counted; None where it is not at hand."""
     notes: tuple[str, ...] = ()
     """Sentences to know: that the launch was counted on copies of tensors on a GPU."""
+    _rows = "accesses"
 
     @property
     def shared_wavefronts(self) -> int:
@@ -423,12 +423,6 @@ class Accesses(HasCard):
         findings = [f"- {finding}" for finding in self.findings]
         counted = [*map(str, self.accesses), *map(str, self.shared)]
         return "\n".join([title, *counted, *findings, *self.notes])
-
-    def __iter__(self) -> Iterator[GlobalAccess]:
-        return iter(self.accesses)
-
-    def __len__(self) -> int:
-        return len(self.accesses)
 
     def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
         """The accesses to the memory behind a parameter; none where there are none."""

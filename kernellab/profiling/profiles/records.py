@@ -334,10 +334,8 @@ class Timeline:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the events as a Chrome trace, which chrome://tracing and Perfetto open: a process
-        for each program, a thread for each warp; of cycles, one is shown as a nanosecond.
-
-        Raises:
-            ArchiveError: the file cannot be written.
+        for each program, a thread for each warp; of cycles, one is shown as a nanosecond. Raises
+        ArchiveError: the file cannot be written.
         """
         file = saved_path(path, ArchiveError)
         return save_whole(file, chrome_trace(self.events).encode(), ArchiveError)
