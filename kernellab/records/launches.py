@@ -70,7 +70,6 @@ class Specialization:
         return {name: whole[at] for at, name in enumerate(self.signature) if at in whole}
 
 
-
 @dataclass(frozen=True)
 class Launch(HasCard):
     """One launch of a kernel."""

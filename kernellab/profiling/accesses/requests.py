@@ -212,8 +212,7 @@ def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4
-"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor,
-.tile::gather4 and .tile::scatter4)."""
+"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor, .tile::gather4)."""
 
 OfBlocks = (
     ttng.AsyncTmaCopyGlobalToLocalOp

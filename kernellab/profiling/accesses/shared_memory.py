@@ -355,9 +355,7 @@ _OPERANDS_FIT = "operands of wgmma are read without conflicts"
 
 
 def _multiplied(statement: Statement, warps: int) -> Wavefronts:
-    """`wgmma`: four warps together read the right operand, and the left one
-    where registers do not hold it, each once.
-    """
+    """`wgmma`: four warps read the right operand, and the left if it is in memory, once each."""
     instruction = statement.instruction
     shape = _SHAPE.search(instruction.opcode)
     assert shape is not None, "PTX says the shape of a product"

@@ -509,9 +509,7 @@ class Evidence:
         )
 
     def waits_in(self, loop: Loop) -> tuple[float, float]:
-        """Return how often a program waits for a loop's own loads: in the order of the binary's
-        instructions, and if each iteration waited for its own.
-        """
+        """How often a program waits for a loop's loads: as compiled, and once in each iteration."""
         each = {
             other: other.times * other.turns * max(self.chained(other.op), 1)
             for other in self.loops.values()

@@ -283,9 +283,7 @@ _READER = RecordReader()
 
 
 def profile_in(content: bytes, file: Path) -> Profile | None:
-    """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
-    Raises ArchiveError: it is damaged, or of another version.
-    """
+    """Return the profile in a file's bytes, or None. Raises ArchiveError: it is damaged."""
     name = str(file)
     with reading(name):
         if FORMAT.begins(content):
@@ -298,9 +296,7 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
 
 
 _MOST_METRICS, _MOST_KERNELS, _MOST_NOTES, _MOST_LINES = 300, 10_000, 300_000, 10_000
-"""Of a profile: each metric is a column of its table; of notes, the characters; of lines, as many
-as are read and shown within 2 seconds.
-"""
+"""The most metrics, kernels, characters of notes, and lines (read within 2 s) of a profile."""
 
 
 def _within_limits(profile: Profile) -> Profile:

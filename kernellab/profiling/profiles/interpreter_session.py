@@ -492,9 +492,7 @@ _watch = _Watch()
 
 
 def _title(file: str, line: int, own_file: str) -> str:
-    """A line, as a scope is called: its number and its text; of a helper in another file than the
-    kernel's, that file's name before them.
-    """
+    """The name of a line's scope: number and text, after the file's name if it is a helper's."""
     text = source_line(file, line).strip()
     place = str(line) if file == own_file else f"{Path(file).name}:{line}"
     return f"{place}: {text}" if text else place

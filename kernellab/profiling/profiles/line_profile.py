@@ -65,9 +65,7 @@ class Readings:
 
 
 def read(words: Array, memory: proton.ReadingMemory) -> Readings:
-    """The readings in the words of some programs: one row of unsigned 32-bit integers for each.
-    Raises ProfileError: they were not written by a marked kernel.
-    """
+    """The readings in rows of uint32 words of programs. Raises ProfileError: they are damaged."""
     if len(words) == 0 or not (words[:, 0] == proton.MAGIC).all():
         raise ProfileError(
             "The readings of the launch are damaged: a program did not finish, or overwrote them."
@@ -235,16 +233,14 @@ def times_in_turns(
     marked: Callable[[], None],
     arguments: KeptArguments,
     depends: bool,
-    rounds: int = ROUNDS,
 ) -> tuple[float, float]:
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
     Args:
         depends: whether a launch depends on an earlier one's results, which are then restored.
-        rounds: how many.
     """
     time = _by_events(arguments) if depends else _in_a_graph
-    both = [(time(plain), time(marked)) for _ in range(rounds)]
+    both = [(time(plain), time(marked)) for _ in range(ROUNDS)]
     of_plain, of_marked = map(statistics.median, zip(*both))
     return of_plain, of_marked
 
@@ -645,9 +641,7 @@ class _Profiled:
         return launch
 
     def _marked(self, way: _Way, readings: int) -> line_marks.MarkedKernel:
-        """The kernel with marks, as many programs at once as without. Raises UnsupportedOperation:
-        there are not.
-        """
+        """The kernel with marks. Raises UnsupportedOperation: fewer programs run at once."""
         detail, noting = way
         marked = line_marks.marked_kernel(self._plain, detail, readings, noting)
         if self._options.allow_occupancy_change:

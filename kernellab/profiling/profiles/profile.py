@@ -208,10 +208,8 @@ class ProfileDifference(PrintsAsCard):
 
     @classmethod
     def of(cls, first: records.ProfileRecord, second: Any) -> ProfileDifference:
-        """Two profiles side by side; the second may be the session that measured it.
-
-        Raises:
-            ArgumentError: the second is not a profile.
+        """Two profiles side by side; the second may be the session that measured it. Raises
+        ArgumentError: the second is not a profile.
         """
         second = getattr(second, "profile", second)
         if not isinstance(second, records.ProfileRecord):
@@ -441,18 +439,14 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return replace(self, root=trees.filtered(self, chosen, keep))
 
     def timeline(self, program: int | None = None) -> records.Timeline:
-        """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
-
-        Raises:
-            ProfileError: the profile has no events.
+        """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`. Raises
+        ProfileError: the profile has no events.
         """
         return records.Timeline.of(self, program)
 
     def diff(self, other: Profile) -> ProfileDifference:
-        """Return the differences of this profile's numbers from another's.
-
-        Raises:
-            ArgumentError: the other is not a profile.
+        """Return the differences of this profile's numbers from another's. Raises ArgumentError:
+        the other is not a profile.
         """
         return ProfileDifference.of(self, other)
 

@@ -68,9 +68,7 @@ class ProfileSession:
     # From start to stop
 
     def start(self) -> ProfileSession:
-        """Begin to measure. Raises ProfileError: nothing can be measured here; the session was
-        started before.
-        """
+        """Begin to measure. Raises ProfileError: nothing can be measured; it was started before."""
         if self._state != "new":
             raise ProfileError(
                 f"This session was started before: it is {self._state}.",
@@ -171,11 +169,7 @@ class ProfileSession:
 
     @property
     def profile(self) -> Profile:
-        """What was measured.
-
-        Raises:
-            ProfileError: the session is not over yet.
-        """
+        """What was measured. Raises ProfileError: the session is not over yet."""
         if self._profile is None:
             raise ProfileError(
                 "The profile is not there yet: the session is not over."

@@ -233,9 +233,7 @@ class Filter:
 
 
 def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
-    """A filter of what somebody gave. Raises OptionError: a pattern is not valid, or `threshold` or
-    `depth` is not a number.
-    """
+    """A filter of what somebody gave. Raises OptionError: a pattern or a number is not valid."""
     if threshold is not None and (not is_real(threshold) or threshold != threshold):
         raise OptionError(
             f"threshold must be a number, got {shown(threshold)}.",
@@ -274,11 +272,9 @@ def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Iter
 
 
 def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Scope:
-    """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below
-    a threshold or too deep counts in the scope above it.
-
-    Raises:
-        OptionError: matching a pattern takes longer than 5 s, as `(a+)+$` does of some names.
+    """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below a
+    threshold or too deep counts in the scope above it. Raises OptionError: matching a pattern takes
+    longer than 5 s, as `(a+)+$` does of some names.
     """
     root, devices = record.root, record.machine.devices
     if keep == Filter():

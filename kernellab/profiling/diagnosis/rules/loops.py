@@ -256,9 +256,6 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-# Exchanges between threads in a loop: conversions, reductions across warps, bank conflicts.
-
-
 _SOURCE_OF_EXCHANGES = "the layouts of the TTGIR, and the loop's trip count"
 
 
