@@ -151,9 +151,7 @@ def _values(name: str, given: Any) -> list[Any]:
 
 
 def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
-    """Return a triton.Config or a dict of values as a candidate. Raises ArgumentError: `config` is
-    neither.
-    """
+    """Return a triton.Config or a dict as a candidate. Raises ArgumentError: it is neither."""
     if isinstance(config, Config):
         made = _candidate(kernel, config.all_kwargs())
         return Candidate(made.constants, made.options, config.pre_hook)

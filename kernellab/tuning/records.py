@@ -49,9 +49,7 @@ _CELL = "a notebook's cell"
 
 
 def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
-    """Return the source of a JIT function; None if it cannot be read. `values`: the values of its
-    constants; functions among them become part of the text.
-    """
+    """Return a JIT function's source, with functions among `values`, its constants; or None."""
     functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
     try:
         text = _text_of(functions)

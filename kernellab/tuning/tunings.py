@@ -58,11 +58,7 @@ class Tunings(HasCard, Sequence[Tuning]):
     """Sweeps of one kernel: for several sizes, types, or runs of an autotuner."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
-        """Keep the sweeps in order.
-
-        Raises:
-            ArgumentError: an item is not a sweep, or the sweeps are of several kernels.
-        """
+        """Keep the sweeps in order. Raises ArgumentError: an item is not a sweep of the kernel."""
         self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
         names = {tuning.kernel for tuning in self._tunings}
         if len(names) > 1:
@@ -104,10 +100,8 @@ class Tunings(HasCard, Sequence[Tuning]):
         if len({tuple(tuning.key) for tuning in sweeps}) > 1:
             raise ArgumentError(
                 "These sweeps have keys of different names, so no key can choose a config.",
-                advice=(
-                    "Apply those that have the same: kernellab.Tunings([tuning for tuning in "
-                    'tunings if "n" in tuning.key]).'
-                ),
+                advice="Apply those that have the same: kernellab.Tunings([tuning for tuning in "
+                'tunings if "n" in tuning.key]).',
             )
         gpus = sorted({tuning.machine.gpu for tuning in sweeps})
         if len(gpus) > 1:
