@@ -22,7 +22,6 @@ import triton
 
 from kernellab.common.arguments import check_duration, listed
 from kernellab.compiler.binding import BoundCall
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import OptionError, ProfileError, TargetError
 from kernellab.launch.argument_copies import map_tensors
@@ -231,7 +230,9 @@ def predicted(
     bare = replace(call, values=with_memory(call.values))
     compilation = compile_bound(kernel, call, target, ttgir_lines=True)
     counts, _ = count(compilation, kernel, grid, bare)
-    metrics = _of_counts(counts) | _of_resources(compilation)
+    limits = compilation.occupancy().limits
+    metrics = _of_counts(counts)
+    metrics |= {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}
     try:
         took = Model([counts], estimated_gpu(target)).microseconds(CALIBRATION)[0]
     except TargetError:
@@ -257,11 +258,6 @@ _LIMITS = {
     "shared memory": "launch__occupancy_limit_shared_mem",
     "warps": "launch__occupancy_limit_warps",
 }
-
-
-def _of_resources(compilation: Compilation) -> dict[str, float]:
-    limits = compilation.occupancy().limits
-    return {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}
 
 
 # What Nsight Compute watches: a launch that another process packed, made twice.
