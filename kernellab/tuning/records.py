@@ -340,12 +340,12 @@ class Trial:
         return self.outcome.dropped is not None
 
     def __str__(self) -> str:
-        standing = "not timed"
+        status = "not timed"
         if (dropped := self.outcome.dropped) is not None:
-            standing = f"{dropped.reason}: {dropped.line}"
+            status = f"{dropped.reason}: {dropped.line}"
         elif self.timing is not None:
-            standing = time_text(self.timing.median * 1e3, 4)
-        return f"{self.number}: {self.candidate}: {standing}"
+            status = time_text(self.timing.median * 1e3, 4)
+        return f"{self.number}: {self.candidate}: {status}"
 
     def __repr__(self) -> str:
         return f"Trial({self})"
