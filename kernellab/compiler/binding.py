@@ -100,22 +100,14 @@ class KnownKernel:
         try:
             specialization = self._specializations.get(key)
         except TypeError:  # A constant that cannot be hashed, a list for example.
-            key = None
-            specialization = None
+            key = specialization = None
         if specialization is None:
             specialization = self._specialize(values, types, stated)
             if len(self._specializations) >= _LARGEST_MEMORY:
                 self._specializations.clear()
             if key is not None:
                 self._specializations[key] = specialization
-        return BoundCall(
-            specialization,
-            values,
-            options,
-            key,
-            frozenset(stated) if stated else frozenset(),
-            readonly,
-        )
+        return BoundCall(specialization, values, options, key, frozenset(stated), readonly)
 
     def _specialize(
         self, values: Mapping[str, Any], types: Sequence[Any], stated: Mapping[str, Origin]
@@ -199,9 +191,6 @@ def _exact(value: Any) -> object:
     if isinstance(value, tuple):
         return (kind, *[_exact(item) for item in value])
     return (kind, repr(value)) if isinstance(value, float) else kind
-
-
-# Binding by name, with type strings, annotations and every error explained.
 
 
 class CarefulBinding:
@@ -464,13 +453,6 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
 
 def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-# How the arguments of a call become a `Specialization`.
-#
-# Real values go through Triton's own binder, so that the signature, constants and attributes are
-# those of a launch on the GPU. Type strings ("*fp16:16", "i32") stand for values that are not
-# there yet, and may be mixed with values.
 
 
 def bind(

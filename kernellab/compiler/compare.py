@@ -264,7 +264,11 @@ class Comparison(PrintsAsCard):
     @cached_property
     def specialization(self) -> tuple[Sides, ...]:
         """The parameters whose types, or values compiled in, differ."""
-        return tuple(_differing(_parameters(self.left), _parameters(self.right)))
+        left, right = (
+            {**side.specialization.signature, **side.specialization.constants_by_name}
+            for side in (self.left, self.right)
+        )
+        return tuple(_differing(left, right))
 
     @cached_property
     def stages(self) -> tuple[StagePair, ...]:
@@ -389,10 +393,7 @@ class Comparison(PrintsAsCard):
 
 def compare(left: Compilation, right: Compilation) -> Comparison:
     """Compare two compilations: of two targets, with different options, or of two versions of a
-    kernel.
-
-    Raises:
-        ArgumentError: an argument is not a Compilation.
+    kernel. Raises ArgumentError: an argument is not a Compilation.
     """
     for side in (left, right):
         if not isinstance(side, Compilation):
@@ -432,22 +433,11 @@ def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[P
         yield PassPair(label, pair[0], pair[1], modules[0], modules[1])
 
 
-def _parameters(compilation: Compilation) -> dict[str, Any]:
-    values = {}
-    for number, (name, kind) in enumerate(compilation.specialization.signature.items()):
-        values[name] = compilation.specialization.constants.get((number,), kind)
-    return values
-
-
 def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
     stages = [side.stages.get(name) for side in (left, right)]
-    both = [_comparable(stage) for stage in stages if stage is not None]
+    contents = [stage.content for stage in stages if stage is not None]
+    both = [each if isinstance(each, bytes) else without_locations(each) for each in contents]
     return StagePair(name, len(both) == 2 and both[0] == both[1])
-
-
-def _comparable(stage: Stage) -> str | bytes:
-    content = stage.content
-    return content if isinstance(content, bytes) else without_locations(content)
 
 
 _OPERATION = re.compile(
@@ -483,10 +473,7 @@ def resources_of(compilation: Compilation) -> Resources | None:
         return None
     try:
         return compilation.resources
-    except (
-        errors.CompileError,
-        errors.MachineError,
-    ):  # A file's binary is damaged, or the tool is missing.
+    except (errors.CompileError, errors.MachineError):  # a damaged binary, or a missing tool
         return None
 
 
@@ -508,9 +495,7 @@ def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
         return ()
     try:
         return compilation.remarks
-    except (
-        errors.KernelLabError
-    ):  # It refuses, without the edits of a pipeline, what it took with them.
+    except errors.KernelLabError:  # without the edits of a pipeline, the compiler may refuse
         return ()
 
 
@@ -530,8 +515,6 @@ def _text(compilation: Compilation, name: str) -> str | None:
 def _bare(text: StoredText) -> str:
     return without_locations(text.read())
 
-
-# Texts without locations: a kernel on other lines of its file is the same kernel
 
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^[ \t]*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
@@ -562,8 +545,6 @@ def _ptx_code(text: str) -> Iterator[str]:
         elif code and not _PTX_DEBUG.match(code):
             yield code
 
-
-# Kernel identity: what a run says something about, and whether a compilation is of the same.
 
 _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 """Options that make other code, whether a launch names them or not."""

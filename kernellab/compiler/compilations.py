@@ -51,17 +51,7 @@ from kernellab.triton_api.stages import Query, query_here, query_worker
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from kernellab.compiler.analyses.records import (
-        AxisInfo,
-        Barriers,
-        CallGraph,
-        Conversions,
-        Layouts,
-        PipelineStages,
-        SharedMemory,
-        TensorMemory,
-        Work,
-    )
+    from kernellab.compiler.analyses import records as results
     from kernellab.compiler.modules import OpenedModules
 
 Answer = TypeVar("Answer")
@@ -387,7 +377,7 @@ class Compilation(HasCard):
         return answer
 
     @needs(check=_passes("allocate_shared_memory"))
-    def shared_memory(self) -> SharedMemory:
+    def shared_memory(self) -> results.SharedMemory:
         """How shared memory is laid out: buffers, offsets, sizes, life spans,
         who shares bytes with whom.
 
@@ -398,7 +388,7 @@ class Compilation(HasCard):
         return self._kept(shared_memory_of)
 
     @needs(check=_without_tensor_memory)
-    def tensor_memory(self) -> TensorMemory:
+    def tensor_memory(self) -> results.TensorMemory:
         """How Blackwell's tensor memory is laid out:
         buffers, columns, rows, life spans, who shares columns with whom.
 
@@ -410,42 +400,42 @@ class Compilation(HasCard):
         return self._kept(tensor_memory_of)
 
     @needs(check=_passes("to_llvmir", "allocate_shared_memory"))
-    def barriers(self) -> Barriers:
+    def barriers(self) -> results.Barriers:
         """The barriers of a program, and which accesses to shared memory each keeps apart."""
         from kernellab.compiler.analyses.barriers import barriers_of
 
         return self._kept(barriers_of)
 
     @needs("ttgir")
-    def axis_info(self) -> AxisInfo:
+    def axis_info(self) -> results.AxisInfo:
         """What is known of each global access's addresses, and the width in the finished code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
 
     @needs("ttir", "ttgir")
-    def call_graph(self) -> CallGraph:
+    def call_graph(self) -> results.CallGraph:
         """The functions that are left after inlining, and who calls whom."""
         from kernellab.compiler.analyses.work import call_graph_of
 
         return self._kept(call_graph_of)
 
     @needs(check=_passes(""))
-    def pipeline_stages(self) -> PipelineStages:
+    def pipeline_stages(self) -> results.PipelineStages:
         """The stage and cluster of each operation of software-pipelined loops; none elsewhere."""
         from kernellab.compiler.analyses.work import pipeline_stages_of
 
         return self._kept(pipeline_stages_of)
 
     @needs("ttir", "ttgir")
-    def work(self) -> Work:
+    def work(self) -> results.Work:
         """Floating-point operations and bytes of one program, counted from the IR."""
         from kernellab.compiler.analyses.work import work_of
 
         return self._kept(work_of)
 
     @needs(check=_without_layouts)
-    def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
+    def layouts(self, snapshot: str = _LAYOUTS_FROM) -> results.Layouts:
         """The layout of every tile of a module: which thread and register,
         or which place in memory, holds which element.
 
@@ -461,7 +451,7 @@ class Compilation(HasCard):
         return self._kept(layouts_of_tiles, snapshot)
 
     @needs(check=_without_layouts)
-    def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
+    def conversions(self, snapshot: str = _LAYOUTS_FROM) -> results.Conversions:
         """Where tiles change their layout: by what means, how many bytes,
         and which operations on either side force it.
 
@@ -689,11 +679,11 @@ def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages
     return Stages(stages)
 
 
+def _sass_stage(cubin: bytes) -> Stage:
+    return Stage("sass", "sass", disassemble(cubin))
+
+
 def _language_of(stage: str, content: str | bytes) -> str:
     if stage == "llir" and isinstance(content, str) and re.match(r"(?:#|module\b)", content):
         return "mlir"  # Stopped before LLVM: this is MLIR's LLVM dialect.
     return LANGUAGES.get(stage, "text")
-
-
-def _sass_stage(cubin: bytes) -> Stage:
-    return Stage("sass", "sass", disassemble(cubin))

@@ -272,8 +272,6 @@ def _function(data: SavedData) -> FunctionSource:
 _NOTHING_KNOWN = Specialization({}, {}, {})
 """Cache folders and dumps have no specialization in Triton's terms; the IR's signature does."""
 
-# Triton's cache
-
 
 def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
     """The record of a kernel in Triton's cache: stages, options, resources, source map.

@@ -32,7 +32,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
 
     def __init__(self, generated: inductor.Generated) -> None:
         self._meta = generated.meta
-        self.target: Target = parse_target(_target_name(generated))
+        self.target: Target = parse_target(f"{generated.backend}:{generated.architecture}")
         self.constants = generated.constants
         self.types = {
             name: f"{type_name}:16" if name in generated.divisible else type_name
@@ -57,11 +57,6 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
                 position=triton_api.definition_of(self),
             )
         return inductor.grid_of(self._meta, values)
-
-
-def _target_name(generated: inductor.Generated) -> str:
-    architecture = generated.architecture
-    return f"sm_{architecture}" if generated.backend == "cuda" else architecture
 
 
 def _annotated(function: FunctionType, signature: Mapping[str, str]) -> FunctionType:
@@ -116,9 +111,6 @@ def _always(value: Any) -> Any:
     return lambda _arguments: value
 
 
-# Kernels under `triton.autotune` and `triton.heuristics`, and those that Inductor generates: the
-# JIT function inside, and what is around it adds to a call.
-
 _MOST_SHOWN = 80
 """Characters of what was given in a kernel's place."""
 
@@ -169,9 +161,7 @@ def unwrap_kernel(
 
 
 def _set_blocks(config: Any, given: Mapping[str, Any]) -> None:
-    """Run the hook of a config if there are descriptors, whose blocks it may set; not on tensors'
-    memory.
-    """
+    """Run the hook of a config, which may set blocks of descriptors, without tensors' memory."""
     if config.pre_hook is None or not any(
         hasattr(value, "block_shape") for value in given.values()
     ):
@@ -249,18 +239,14 @@ _NOT_AN_INDEX = {"value", "val", "other", "cmp"}
 """Keywords of an access that take part in no address."""
 
 
-def parameter_roles(kernel: Any) -> dict[str, Role]:
+def _parameter_roles(kernel: Any, visiting: frozenset[int] = frozenset()) -> dict[str, Role]:
     """The role of each parameter of a kernel that is not a tl.constexpr.
 
     A parameter that some load, store or atomic uses as its base is a pointer, also inside helper
     functions. One that takes part in an address, a mask, a loop's bounds or a seed is a whole
     number. Whatever is left only takes part in arithmetic, and is a float. This is a reading of the
-    source, not the compiler's knowledge: it can be wrong.
+    source, not the compiler's knowledge: it can be wrong. `visiting`: functions being read.
     """
-    return _roles(kernel, set())
-
-
-def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
     names = {parameter.name for parameter in kernel.params if not parameter.is_constexpr}
     if id(kernel) in visiting:
         return dict.fromkeys(names, "float")
@@ -271,7 +257,7 @@ def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
 class _Reader:
     """Reads which names of a function flow into pointers, addresses, masks and loop bounds."""
 
-    def __init__(self, kernel: Any, parameters: set[str], visiting: set[int]) -> None:
+    def __init__(self, kernel: Any, parameters: set[str], visiting: frozenset[int]) -> None:
         self.parameters = parameters
         self.function = kernel.fn
         self.visiting = visiting
@@ -347,7 +333,7 @@ class _Reader:
         )
 
     def _read_helper_call(self, call: ast.Call, helper: Any) -> None:
-        roles = _roles(helper, self.visiting)
+        roles = _parameter_roles(helper, self.visiting)
         names = [parameter.name for parameter in helper.params]
         given = dict(zip(names, call.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
@@ -461,7 +447,7 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
     Raises:
         ArgumentError: a parameter is a tensor descriptor, whose block shape cannot be guessed.
     """
-    roles = parameter_roles(kernel)
+    roles = _parameter_roles(kernel)
     types: dict[str, StatedType] = {}
     for parameter in kernel.params:
         if parameter.name in given or parameter.is_constexpr or parameter.has_default:
@@ -477,10 +463,8 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
             raise ArgumentError(
                 f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, but "
                 "its block shape is not known.",
-                advice=(
-                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with your type and '
-                    "shape."
-                ),
+                advice=f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with your type and '
+                "shape.",
                 position=triton_api.parameter_position(kernel, parameter.name),
             )
         types[parameter.name] = StatedType(_ASSUMED[role], "assumption")

@@ -62,9 +62,6 @@ def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
     )
 
 
-# What Triton says nothing of, or ends its process on
-
-
 def _check_sizes(shape: Shape) -> None:
     if any(size < 1 for size in shape):
         raise LayoutError(f"The sizes of a tile must be at least 1, got {sizes(shape)}.")
@@ -132,8 +129,6 @@ def _type(encoding: str, shape: Shape) -> TileType:
         text = f"tensor<{dimensions}f32, {encoding}>"
     return TileType(text, encoding, shape)
 
-
-# Which GPU has which layouts
 
 _MFMA_TARGETS = {2: "gfx90a", 3: "gfx942", 4: "gfx950"}
 _WMMA_TARGETS = {1: "gfx11", 2: "gfx12"}

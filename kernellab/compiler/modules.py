@@ -132,9 +132,7 @@ def pointee(pointers: SSAValue) -> Attribute:
 
 def element_bytes(pointers: SSAValue) -> int:
     """Bytes of what a pointer, or a tile of pointers, points to."""
-    pointer = element_type(pointers.type)
-    assert isinstance(pointer, PointerType)
-    return max(bit_width(pointer.pointee) // 8, 1)
+    return max(bit_width(pointee(pointers)) // 8, 1)
 
 
 def underlying_argument(memory: SSAValue) -> str:
@@ -151,11 +149,11 @@ def _memory_behind(value: SSAValue) -> Iterator[SSAValue]:
     if isinstance(value.owner, ttng.ReinterpretTensorDescriptorOp):
         makers = (use.operation for use in value.owner.pointer.uses)
         return (op.global_address for op in makers if isinstance(op, ttng.TensormapCreateOp))
-    return (source for source in flow.made_of(value) if _is_memory(source))
-
-
-def _is_memory(value: SSAValue) -> bool:
-    return is_pointer(value.type) or isinstance(value.type, TensorDescType)
+    return (
+        source
+        for source in flow.made_of(value)
+        if is_pointer(source.type) or isinstance(source.type, TensorDescType)
+    )
 
 
 _STAGES_OF_MLIR = ("ttir", "ttgir")

@@ -152,9 +152,6 @@ def count_ops(module: Any) -> Mapping[str, int]:
     return Counter(names)
 
 
-# Which passes run: names of passes, and compilations whose pipeline or whose IR was edited, in
-# the worker process.
-
 Item = str | tuple[Any, ...]
 """One entry of `pipeline`: the name of a pass, or its name and its arguments."""
 
@@ -180,9 +177,6 @@ class Outcome:
     stages: Mapping[str, str | bytes]
     metadata: Mapping[str, Any]
     passes: tuple[PassRun, ...]
-
-
-# Names of passes
 
 
 def make_plan(
@@ -294,8 +288,6 @@ def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: st
     return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
 
 
-# Languages of texts
-
 LANGUAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _SUFFIXES = {
     "ll": "llir", "s": "amdgcn", "ttgir": "ttgir", "ttir": "ttir", "llir": "llir", "ptx": "ptx",
@@ -311,9 +303,7 @@ _SIGNS = (
 
 
 def guess_language(text: str, suffix: str = "") -> str:
-    """The language of an IR text, from its file's suffix or from what only that language has.
-    Raises OptionError: the text does not show its language.
-    """
+    """The language of an IR text, by its suffix or words. Raises OptionError: it is not shown."""
     if suffix.lstrip(".") in _SUFFIXES:
         return _SUFFIXES[suffix.lstrip(".")]
     for language, sign in _SIGNS:
@@ -323,9 +313,6 @@ def guess_language(text: str, suffix: str = "") -> str:
         "The text does not say which IR it is.",
         advice=f"Pass language=..., one of {', '.join(LANGUAGES)}.",
     )
-
-
-# In the worker process
 
 
 def compile_in_worker(
@@ -507,9 +494,7 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one. Raises
-    CompileError: the compiler refuses it.
-    """
+    """The PTX of a TTGIR text, in either form. Raises CompileError: the compiler refuses it."""
     plain = without_locations(text)
     given = triton_api.IrText(plain, "ttgir", file="<ttgir text>")
     made = triton_pipeline.compile_text(given, target, {}, _UntilPtx(), {}).stages
@@ -556,9 +541,6 @@ class _Until(Watcher):
     def _stop(self) -> None:
         self.text = triton_api.generic_text(self._module)
         raise triton_api.PipelineStopped
-
-
-# Notes on passes, in pass_notes.toml.
 
 
 @dataclass(frozen=True)

@@ -107,10 +107,8 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
             why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
             raise errors.ArgumentError(
                 f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
-                advice=(
-                    "Pass the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
-                    "the path of a file with such a text."
-                ),
+                advice="Pass the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
+                "the path of a file with such a text.",
             ) from error
         except UnicodeDecodeError as error:
             raise errors.ArgumentError(
@@ -350,10 +348,8 @@ def record_passes(
     pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """What each pass up to a stage did, front end first; `skip`, `pipeline`: see `compile`.
-
-    Raises:
-        CompileError, OptionError, WorkerError: as `compile`.
+    """What each pass up to a stage did, front end first; `skip`, `pipeline`: see `compile`. Raises
+    CompileError, OptionError, WorkerError: as `compile`.
     """
     edits = Edits(skip, stop_after, pipeline, processes.SECONDS)
     return compile_edited(kernel, call, target, edits).passes

@@ -132,21 +132,12 @@ class SpillSite:
 
 def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
     """The instructions that access local memory: spills, and arrays that fit no register."""
-    sites = []
-    for instruction in instructions:
-        if instruction.category in ("local load", "local store") and instruction.width is not None:
-            kind: Literal["load", "store"] = (
-                "load" if instruction.category == "local load" else "store"
-            )
-            sites.append(
-                SpillSite(
-                    instruction.line,
-                    kind,
-                    instruction.width,
-                    instruction.chains[0] if instruction.chains else (),
-                )
-            )
-    return tuple(sites)
+    kinds: Mapping[str, Literal["store", "load"]] = {"local store": "store", "local load": "load"}
+    return tuple(
+        SpillSite(each.line, kinds[each.category], each.width, next(iter(each.chains), ()))
+        for each in instructions
+        if each.category in kinds and each.width is not None
+    )
 
 
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]

@@ -56,9 +56,7 @@ class RegisteredPass:
         self.remove()
 
     def apply(self, module: ModuleOp, label: str) -> None:
-        """Run the pass on a module. Raises CompileError: it raises, takes too long or makes a
-        module that is not valid.
-        """
+        """Run the pass on a module. Raises CompileError: it fails, or leaves an invalid module."""
         try:
             with limited(self.seconds):
                 self._run(module)
@@ -144,10 +142,8 @@ def compile_with(
     listed: Sequence[PassCall],
     seconds: float,
 ) -> Outcome:
-    """Compile a text in the worker process, which each registered pass interrupts.
-
-    Raises:
-        CompileError, OptionError, WorkerError: as `compile_in_worker`, or a registered pass failed.
+    """Compile a text in the worker process, which each registered pass interrupts. Raises
+    CompileError, OptionError, WorkerError: as `compile_in_worker`, or a registered pass failed.
     """
     calls = _planned(plan, listed)
     done: tuple[PassRun, ...] = ()

@@ -139,22 +139,18 @@ def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remar
 def _compilation_assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
     if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
         return ()
-    if log is None:
-        log = _asked_assembler(compilation)
-    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
-
-
-def _asked_assembler(compilation: Compilation) -> str:
     ptx = compilation.stages["ptx"].text
     try:
-        return assembler_log(ptx, compilation.target, compilation.options)
+        if log is None:
+            log = assembler_log(ptx, compilation.target, compilation.options)
     except triton_api.PTXASError as error:
         raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
 
+    def kernel_line(ptx_line: int) -> SourcePosition | None:
+        chains = compilation.source_map.chain("ptx", ptx_line)
+        return users_line(chains[0]) if chains else None
 
-def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
-    chains = compilation.source_map.chain("ptx", ptx_line)
-    return users_line(chains[0]) if chains else None
+    return assembler_remarks(log, kernel_line)
 
 
 @dataclass(frozen=True)

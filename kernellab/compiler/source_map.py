@@ -260,9 +260,7 @@ def _ttir_lines_of_ttgir(
     }
     try:
         counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, usable)
-    except (
-        Exception
-    ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.
+    except Exception:  # other passes made this TTGIR than the stage's own
         return None
     if _skeleton(counted) != _skeleton(ttir) or _skeleton(again) != _skeleton(ttgir):
         return None

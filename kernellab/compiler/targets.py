@@ -110,24 +110,10 @@ def device_name(target: Target) -> str:
     return target.name if gpu is None else gpu.driver_name
 
 
-def memory_size(target: Target) -> int | None:
-    """Bytes of that product's memory, as its driver says; None for a GPU not listed here."""
-    gpu = usual_gpu(target.arch)
-    return None if gpu is None else gpu.memory_bytes
-
-
-def cache_size(target: Target) -> int | None:
-    """Bytes of that product's second-level cache; None where it is not known here."""
-    gpu = usual_gpu(target.arch)
-    return None if gpu is None else gpu.cache_bytes
-
-
 def parse_target(name: str | Target) -> Target:
     """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"), "gfx942" (or
-    "hip:gfx942"), or that of a GPU: "h100", "RTX 4090", "MI300X".
-
-    Raises:
-        TargetError: no such target; the message has the nearest name and the list.
+    "hip:gfx942"), or that of a GPU: "h100", "RTX 4090", "MI300X". Raises TargetError: no such
+    target; the message has the nearest name and the list.
     """
     if isinstance(name, Target):
         return name
@@ -184,9 +170,7 @@ def _vendor_name(name: str) -> str:
 
 
 def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
-    """Several targets, from a list of names or from one string with commas; doubles are dropped.
-    Raises TargetError: an unknown name, or no name at all.
-    """
+    """Distinct targets of a list or a text with commas. Raises TargetError: unknown, or none."""
     given: Any = names  # any value: parse_target refuses what is not a name
     if isinstance(given, str):
         given = [name for name in given.split(",") if name.strip()]

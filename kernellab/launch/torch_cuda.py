@@ -22,11 +22,10 @@ from kernellab import triton_api
 from kernellab.common.patches import Replacement, WhileAnyThread, all_replaced, around
 from kernellab.compiler.machine_code.resources import AMD_LIMITS, NVIDIA_LIMITS
 from kernellab.compiler.targets import (
-    cache_size,
     device_name,
-    memory_size,
     multiprocessor_count,
     shared_limit,
+    usual_gpu,
 )
 from kernellab.errors import UnsupportedOperation
 from kernellab.launch.cuda_tensors import (
@@ -86,10 +85,11 @@ class DeviceProperties:
         # As HIP names it: CDNA 2 to 4 with error correction on, and no retried page faults.
         features = ":sramecc+:xnack-" if target.arch.startswith("gfx9") else ""
         self.gcnArchName = self.name if target.backend == "cuda" else target.arch + features
+        usual = usual_gpu(target.arch)
         known = {
-            "total_memory": memory_size(target),
+            "total_memory": getattr(usual, "memory_bytes", None),
             "multi_processor_count": multiprocessor_count(target),
-            "L2_cache_size": cache_size(target),
+            "L2_cache_size": getattr(usual, "cache_bytes", None),
             **_limits(target),
         }
         vars(self).update({name: value for name, value in known.items() if value is not None})

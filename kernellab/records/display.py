@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from kernellab.common.progress import in_notebook
 from kernellab.errors import SourcePosition
@@ -129,11 +129,21 @@ def column_names(kind: type) -> list[str]:
 Row = TypeVar("Row", covariant=True)
 
 
-class RowSequence(Sequence[Row]):
-    """A record that is a sequence of the rows in one of its fields."""
+class HasRows(Generic[Row]):
+    """A record that goes through the rows in one of its fields."""
 
     _rows: ClassVar[str]
     """The field's name."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(getattr(self, self._rows))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))
+
+
+class RowSequence(HasRows[Row], Sequence[Row]):
+    """A record that is a sequence of the rows in one of its fields."""
 
     @overload
     def __getitem__(self, place: int) -> Row: ...
@@ -141,9 +151,3 @@ class RowSequence(Sequence[Row]):
     def __getitem__(self, place: slice) -> tuple[Row, ...]: ...
     def __getitem__(self, place: int | slice) -> Any:
         return getattr(self, self._rows)[place]
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(getattr(self, self._rows))
-
-    def __len__(self) -> int:
-        return len(getattr(self, self._rows))

@@ -63,6 +63,12 @@ class Specialization:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """Parameter name -> how its type is known."""
 
+    @property
+    def constants_by_name(self) -> dict[str, Any]:
+        """Parameter name -> its value, of those that are compiled in as a whole."""
+        whole = {path[0]: value for path, value in self.constants.items() if len(path) == 1}
+        return {name: whole[at] for at, name in enumerate(self.signature) if at in whole}
+
 
 @dataclass(frozen=True)
 class Launch(HasCard):

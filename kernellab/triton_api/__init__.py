@@ -26,9 +26,7 @@ def require_triton() -> None:
 
 
 def refuse_interpreter_mode() -> None:
-    """With TRITON_INTERPRET=1 Triton replaces its own library by Python functions,
-    which no compiler can read.
-    """
+    """Raise ImportError if TRITON_INTERPRET=1 has replaced Triton's library by Python functions."""
     import triton.language as tl
     from triton import knobs
 

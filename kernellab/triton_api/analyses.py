@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +32,6 @@ from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
-
-# Diagnostics
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,7 @@ def diagnose(
 
 @contextmanager
 def _warnings_caught() -> Iterator[list[PythonWarning]]:
-    """Keep Python's warnings, each as often as it is given, with what the front end
-    reads meanwhile.
-    """
+    """Keep each of Python's warnings, with what the front end reads when it is given."""
     caught: list[PythonWarning] = []
 
     def keep(
@@ -133,9 +129,6 @@ def _remarks_printed() -> Iterator[None]:
             os.environ[_DIAGNOSTICS_VARIABLE] = before
 
 
-# The assembler
-
-
 def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     """What ptxas says of a PTX text with its option -v: registers, spills, warnings.
     The backend's own stage runs it.
@@ -148,10 +141,9 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     known = triton_api.backend_options(target)
     # Of a warp-specialized kernel num_warps counts all groups, which need not be a power of two;
     # ptxas has no use for it.
-    given_options = {
-        name: options[name] for name in options if name in known and name != "num_warps"
-    }
-    parsed = backend.parse_options(given_options)
+    parsed = backend.parse_options(
+        {name: options[name] for name in options if name in known and name != "num_warps"}
+    )
     with (
         triton_api.translated_machine_errors("ptxas cannot run"),
         knobs.nvidia.scope(),
@@ -161,9 +153,6 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
         knobs.nvidia.dump_ptxas_log = True
         stage_functions(backend, parsed)["cubin"](ptx, {})
         return said.getvalue()
-
-
-# Questions about a module's text
 
 
 def with_barriers(text: str, target: Target) -> str:
@@ -222,9 +211,7 @@ def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int
 
 @functools.cache
 def _usual_arguments(target: Target) -> tuple[Any, ...]:
-    """What the backend gives to its allocation pass with its usual options:
-    it differs between versions of Triton.
-    """
+    """The arguments of the allocation pass with the backend's usual options, by version."""
     listed = list_passes(target, {})
     return next(call.arguments for call in listed if call.name in _ALLOCATIONS)
 
@@ -232,11 +219,7 @@ def _usual_arguments(target: Target) -> tuple[Any, ...]:
 _ALLOCATIONS = ("allocate_shared_memory", "allocate_shared_memory_nv")
 
 
-@functools.cache
-def _allocation_pass(target: Target) -> Callable[..., None]:
+def _allocation_pass(target: Target) -> Any:
     if target.backend == "cuda":
-        adder = libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
-    else:
-        adder = libtriton.amd.passes.ttgpuir.add_allocate_shared_memory
-    add_pass: Callable[..., None] = adder
-    return add_pass
+        return libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
+    return libtriton.amd.passes.ttgpuir.add_allocate_shared_memory

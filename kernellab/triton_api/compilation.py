@@ -1,6 +1,4 @@
-"""One compilation by Triton: the whole of it, with the hook that makes line information name TTGIR;
-and the front end alone, whose TTIR the interpreter runs.
-"""
+"""One compilation by Triton, with line information for TTGIR; and its front end alone."""
 
 from __future__ import annotations
 
@@ -31,6 +29,7 @@ from kernellab.triton_api.debug_info import (
 )
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
+from kernellab.triton_api.fixes.rules import Attempt
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.kernel_contents import check_globals, note_compiled
 from kernellab.triton_api.kernel_stubs import is_given, read_given_module
@@ -78,9 +77,6 @@ def warnings_shown_once() -> Iterator[None]:
             )
 
 
-# One compile with `triton.compile`, and the hook that makes line information name TTGIR.
-
-
 @dataclass(frozen=True)
 class CompiledKernel:
     """What Triton's compiler made of one kernel."""
@@ -95,9 +91,7 @@ class CompiledKernel:
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:
-        """The stages under the name that they have in Triton's own CompiledKernel,
-        which `warmup` users know.
-        """
+        """The stages under the name that Triton's own CompiledKernel has for `warmup`."""
         return self.stages
 
 
@@ -186,9 +180,7 @@ def compile_natively(
 
 
 def _compiled(source: Any, **keywords: Any) -> Any:
-    """`triton.compile`, to which an entry of its cache that is damaged, or that another process is
-    removing, is as good as none.
-    """
+    """`triton.compile`, for which a damaged entry of its cache is none."""
     try:
         compiled = triton.compile(source, **keywords)
         binary = compiled.asm.get("cubin", compiled.asm.get("hsaco"))
@@ -230,11 +222,8 @@ def _is_of_cache(error: BaseException) -> bool:
 
 
 def load(compiled: Any) -> None:
-    """Load a CompiledKernel of Triton's onto the active driver's device:
-    only then has it `n_regs`, `n_spills`, ...
-
-    Raises:
-        OutOfResources: it needs more than the device has.
+    """Load a CompiledKernel of Triton's onto the active driver's device: only then has it `n_regs`,
+    `n_spills`, ... Raises OutOfResources: it needs more than the device has.
     """
     compiled._init_handles()
 
@@ -320,9 +309,7 @@ def ttgir_naming_ttir_lines(
 
 
 def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count
-    as they do there.
-    """
+    """The options of a launch, with `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation."""
     launch_options = dict(options)
     launch_options["debug"] = bool(launch_options.get("debug", kernel.debug) or knobs.runtime.debug)
     launch_options.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
@@ -369,9 +356,7 @@ def make_source(kernel: Any, specialization: Specialization, variant: str | None
 
 
 def specialization_of_variant(variant: Any, specialization: Specialization) -> Specialization:
-    """The specialization of a kernel for a variant of it: an argument that is 1 is a number where
-    the variant does not specialize it.
-    """
+    """The specialization for a variant, in which an unspecialized argument of 1 is a number."""
     signature, constants = dict(specialization.signature), dict(specialization.constants)
     for place, parameter in enumerate(variant.params):
         is_one = constants.get((place,)) == 1 and not parameter.is_constexpr
@@ -379,9 +364,6 @@ def specialization_of_variant(variant: Any, specialization: Specialization) -> S
             signature[parameter.name] = "i32"
             del constants[(place,)]
     return replace(specialization, signature=signature, constants=constants)
-
-
-# Triton's front end alone: TTIR for the interpreter.
 
 
 def make_ttir(
@@ -432,10 +414,8 @@ def front_end_text(
     debug_info: bool = False,
 ) -> tuple[str, DebugRecords]:
     """The module that Triton's front end makes of a kernel, before any pass, in MLIR's generic
-    form; with `debug_info` as `make_ttir_with_debug_info` has it, and its debug records.
-
-    Raises:
-        CompileError, OptionError: as for `compile_kernel`.
+    form; with `debug_info` as `make_ttir_with_debug_info` has it, and its debug records. Raises
+    CompileError, OptionError: as for `compile_kernel`.
     """
     if debug_info:
         module, records = make_ttir_with_debug_info(kernel, specialization, target, options)
@@ -451,14 +431,20 @@ def _front_end(
 ) -> Any:
     check_options(launch_options, target)
     parsed = backend_for(target).parse_options(launch_options)
+    attempt = attempt_with(specialization, target, parsed)
+    with translated_errors(kernel, target, attempt=attempt), debugging_statements_are_read():
+        return module_of_kernel(kernel, specialization, target, parsed)
+
+
+def attempt_with(specialization: Specialization, target: Target, parsed: Any) -> Attempt:
+    """What has the front end compile a variant of a kernel, to try a fix."""
 
     def attempt(variant: Any) -> None:
         kept = specialization_of_variant(variant, specialization)
         with freed_after(module_of_kernel(variant, kept, target, parsed)):
             pass
 
-    with translated_errors(kernel, target, attempt=attempt), debugging_statements_are_read():
-        return module_of_kernel(kernel, specialization, target, parsed)
+    return attempt
 
 
 def module_of_kernel(
@@ -474,9 +460,7 @@ def module_of_kernel(
 
 
 def _rewrite_block_pointers(module: Any) -> None:
-    """Make plain pointers of block pointers; where calls pass some, the functions are inlined,
-    for the pass cannot follow them.
-    """
+    """Make plain pointers of block pointers; functions that are passed some are inlined."""
     operations: list[Any] = []
     module.walk(operations.append)
     if not any(op.get_name() == "tt.make_tensor_ptr" for op in operations):
@@ -560,11 +544,7 @@ def descriptor_parts(descriptor: Any) -> dict[str, Any]:
 
 
 def descriptor_of(base: Any, parts: Mapping[str, Any]) -> Any:
-    """Return the descriptor of a tensor with the parts that `descriptor_parts` returned.
-
-    Raises:
-        AssertionError, TypeError: they are not those of a descriptor.
-    """
+    """Return a descriptor of parts. Raises AssertionError, TypeError: they are not its parts."""
     if "layout" not in parts:
         return TensorDescriptor(base, **parts)
     layout = NVMMASharedLayout(**parts["layout"])

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from triton._C import libtriton
@@ -20,8 +20,6 @@ from triton.runtime.jit import JITCallable
 
 from kernellab.common.patches import WhileAnyThread, replaced
 from kernellab.triton_api.functions import definition_of
-
-# What a name of a kernel stands for while Triton's front end reads it.
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,7 @@ class Handles:
 
 
 def held(value: Any, handles: Handles) -> Held:
-    """What `value`, an entry of the front end's table of names, is;
-    its values of the IR are added to `handles`.
-    """
+    """What an entry of the front end's table of names is; `handles` gets its values of the IR."""
     if isinstance(value, core.constexpr):
         return Constant(value.value)
     if isinstance(value, core.tensor):
@@ -92,9 +88,7 @@ def held(value: Any, handles: Handles) -> Held:
         is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
         return Operand(handles.add(value.handle), is_unsigned)
     if isinstance(value, core.tuple):
-        fields = [
-            name for name in getattr(value.type, "fields", None) or () if name
-        ]  # 3.6: "" for none
+        fields = list(filter(None, getattr(value.type, "fields", None) or ()))  # 3.6: "" for none
         names = fields or [str(number) for number in range(len(value.values))]
         parts = {name: held(part, handles) for name, part in zip(names, value.values, strict=True)}
         return Group("namedtuple" if fields else "tuple", parts)
@@ -142,9 +136,7 @@ def is_breakpoint(node: ast.AST) -> bool:
 
 @contextmanager
 def debugging_statements_are_read() -> Iterator[None]:
-    """While active, what this thread's front end reads is rewritten,
-    whoever the functions belong to.
-    """
+    """While active, what this thread's front end reads is rewritten, in any function."""
     token = _is_reading.set(True)
     try:
         with _reader_in_place:
@@ -236,8 +228,7 @@ def _label(text: str | None, values: list[ast.expr]) -> str:
 # never see one.
 
 DEBUG_RECORD = "kernellab.mark "
-"""What the text of a debug record, or the name of the function called, begins with;
-its number follows."""
+"""How the text of a debug record, or the function's name, begins; its number follows."""
 
 
 @dataclass(frozen=True)
@@ -294,9 +285,7 @@ _current: ContextVar[list[DebugRecord] | None] = ContextVar("kernellab_marks", d
 
 @contextmanager
 def recording_debug_info() -> Iterator[list[DebugRecord]]:
-    """While active, modules that this thread's front end makes have debug records;
-    gives the list of them, which grows.
-    """
+    """While active, this thread's front end adds debug records to modules; yields their list."""
     records: list[DebugRecord] = []
     token = _current.set(records)
     try:
@@ -347,9 +336,7 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
         return isinstance(self.lscope.get(name), code_generator.constexpr)
 
     def _is_statement(self, node: Any) -> bool:
-        """False for the function itself, the defaults of its parameters, a docstring,
-        and what the front end makes of `x += 1`.
-        """
+        """False for the function itself, defaults, a docstring, and what `x += 1` becomes."""
         return (
             isinstance(node, ast.stmt)
             and self.fn is not None
@@ -387,16 +374,7 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
         assert records is not None
         handles = Handles()
         names = {name: held(value, handles) for name, value in record.names.items()}
-        records.append(
-            DebugRecord(
-                record.kind,
-                record.line,
-                names,
-                record.is_static,
-                record.is_breakpoint,
-                record.function,
-            )
-        )
+        records.append(replace(record, names=names))
         location = self.builder.get_loc()
         column = 0 if node is None else node.col_offset
         self.builder.set_loc(self.builder.create_loc(self.file_name, record.line, column))

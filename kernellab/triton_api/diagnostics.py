@@ -1,6 +1,4 @@
-"""The compiler's errors, in terms of the user's lines, a kernel's or those of an IR text; and what
-is this machine's fault.
-"""
+"""The compiler's errors on the user's lines, and what is this machine's fault."""
 
 from __future__ import annotations
 
@@ -57,8 +55,6 @@ from kernellab.triton_api.functions import (
 from kernellab.triton_api.kernel_contents import is_variant
 from kernellab.triton_api.targets import COLUMNS_OF_THE_FILE, column_from_one
 
-# What fails while the compiler runs and is this machine's fault: disks, folders, memory, tools.
-
 
 def machine_error(error: Exception, lead: str, printed: str = "") -> MachineError | None:
     """What an error says of this machine; None where it is the kernel's, or the compiler's.
@@ -79,8 +75,8 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
         tool = missing[1]
         return MachineError(
             f"{lead}: {tool} is missing or cannot run on this machine.",
-            advice=f"Reinstall Triton, which includes it, or set {_variable(tool)} to the path of "
-            "another.",
+            advice="Reinstall Triton, which includes it, or set "
+            f"TRITON_{tool.upper().replace('-', '_')}_PATH to the path of another.",
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
         advice = DISK_ADVICE if int(ended[1]) == _NO_ROOM else MEMORY_ADVICE
@@ -166,18 +162,10 @@ def _advice_on_program(error: Exception) -> str:
     return ""
 
 
-def _variable(tool: str) -> str:
-    """The environment variable in which Triton looks for a tool."""
-    return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
-
-
-# The compiler's errors, in terms of the user's lines: a kernel's, or those of an IR text.
-
 _CANNOT_RUN = "The compiler cannot run"
 
 TTGIR_FILE_SUFFIX = ".kernellab.ttgir"
-"""How the file is named that locations after TTGIR name, where they name lines
-of the TTGIR text."""
+"""The suffix of the file that locations after TTGIR name, if they name lines of the TTGIR."""
 
 
 @contextmanager
@@ -211,9 +199,7 @@ def translated_errors(
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
                 raise fault from error
             raise _assembler_error(error, kernel, target, printed) from error
-        except (
-            Exception
-        ) as error:  # Triton, LLVM and constant functions of the user's raise anything
+        except Exception as error:  # also of LLVM, and of constant functions of the user's
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
@@ -231,9 +217,7 @@ def translated_errors(
 def _front_end_error(
     error: Any, kernel: Any, target: Target, attempt: Attempt | None
 ) -> CompileError:
-    """Translate a CompilationError. Triton nests one per call: the innermost one in the user's code
-    gives the position.
-    """
+    """Translate a CompilationError at the innermost of its nested errors in the user's code."""
     functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
     library = str(Path(triton.__file__).parent)
     position, refusing, node = definition_of(kernel), kernel, None
@@ -257,9 +241,7 @@ def _front_end_error(
 def _with_tried(
     error: CompileError, refusal: Refusal, fix: Fix, attempt: Attempt | None, kernel: Any
 ) -> CompileError:
-    """Return an error with the change that its fix asks for, if the front end takes the kernel with
-    it, and without the fix if it does not.
-    """
+    """Return an error with the change of its fix if it helps, and without the fix if not."""
     if attempt is None or refusal.function is not kernel or is_variant(kernel):
         return error
     if fix.attempts:
@@ -349,9 +331,7 @@ def _compilation_errors(error: Any) -> Iterator[Any]:
 
 
 def _without_quotes(words: str) -> str:
-    """Triton gives some causes by their repr: "NameError('x is not defined')" reads
-    better with a colon.
-    """
+    """Write a cause that Triton gives by its repr, "NameError('x ...')", with a colon."""
     match = re.fullmatch(r"""(\w+)\((['"])(.*)\2\)""", words, re.S)
     return f"{match[1]}: {match[3]}" if match else words
 
@@ -365,9 +345,7 @@ def _cause_of(error: BaseException) -> str:
 
 
 def _python_function(error: Exception) -> str | None:
-    """The name of a plain Python function that a kernel calls,
-    where that is what Triton complains about.
-    """
+    """The plain Python function called by a kernel, if Triton complains about one."""
     match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
     return match[1].rpartition(".")[2] if match else None
 
@@ -384,10 +362,8 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
         f"{name!r} is a plain Python function.",
         position,
         kernel,
-        advice=(
-            f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes "
-            "constants."
-        ),
+        advice=f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes "
+        "constants.",
     )
 
 
@@ -419,9 +395,7 @@ _DIAGNOSTIC = re.compile(
 
 
 def diagnostic_file(match: re.Match[str]) -> str:
-    """The file that a diagnostic of MLIR's names, by its groups "written" (in a location) and
-    "path" (as it is).
-    """
+    """The file of an MLIR diagnostic, by its group "written" (in a location) or "path"."""
     return match["path"] or string_of_ir(match["written"])
 
 
@@ -446,9 +420,8 @@ def _pass_error(
         words = diagnostic["words"]
         file = diagnostic_file(diagnostic)
         position = native_position(kernel, file, int(diagnostic["line"]), int(diagnostic["column"]))
-    elif assertion := _ASSERTION.search(printed):
-        where = f"{Path(assertion['file']).name}:{assertion['line']}"
-        words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
+    elif failed_assertion := _failed_assertion(printed):
+        words = failed_assertion
     elif fatal := _FATAL.search(printed):
         words = fatal["words"]
     failed = _FAILED_PASS.search(printed)
@@ -470,6 +443,13 @@ def _pass_error(
     )
 
 
+def _failed_assertion(printed: str) -> str:
+    if (failed := _ASSERTION.search(printed)) is None:
+        return ""
+    where = f"{Path(failed['file']).name}:{failed['line']}"
+    return f"an assertion inside the compiler failed, {failed['words']} ({where})"
+
+
 _PTXAS_DIAGNOSTIC = re.compile(
     r"^ptxas(?:-\w+)?\s*(?:.+?, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*"
     r"(?P<words>.+?(?: on line (?P<stated_line>\d+))?)$",
@@ -483,7 +463,8 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
     words, numbers = _assembler_message(str(error))
     position, advice = definition_of(kernel), ""
     if numbers:
-        lines = _printed_ptx(printed)
+        start = max(printed.find("//\n// Generated by LLVM NVPTX Back-End"), 0)
+        lines = printed[start:].splitlines()
         position = _ptx_position(kernel, lines, numbers[0])
         if numbers[0] <= len(lines):
             advice = f"Line {numbers[0]} of the PTX is: {lines[numbers[0] - 1].strip()}"
@@ -516,12 +497,6 @@ def _assembler_message(printed: str) -> tuple[str, list[int]]:
     return words, [int(line) for c in complaints if (line := c["line"] or c["stated_line"])]
 
 
-def _printed_ptx(printed: str) -> list[str]:
-    """The lines of the PTX that Triton prints when ptxas refuses it."""
-    start = max(printed.find("//\n// Generated by LLVM NVPTX Back-End"), 0)
-    return printed[start:].splitlines()
-
-
 def _ptx_position(kernel: Any, lines: Sequence[str], number: int) -> SourcePosition:
     """The kernel's line of a PTX line, by the last `.loc` before it."""
     named = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)+)"')
@@ -549,9 +524,7 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
 
 
 def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
-    """A place that lies in a function of the kernel's, its column (a location's, from 1)
-    as in the file; else None.
-    """
+    """A place in a function of the kernel's, with the file's column (from 1); else None."""
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")
@@ -571,8 +544,7 @@ class IrText:
 
     text: str
     language: str
-    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn";
-    "source" for a front end's module."""
+    """The stage that made it: "ttir", "ttgir", ...; "source" for a front end's module."""
     gluon: bool = False
     """Whether a front end's module is Gluon's."""
     file: str = ""
@@ -588,9 +560,7 @@ class IrText:
 def translated_text_errors(
     given: IrText, target: Target, running_pass: Callable[[], str | None]
 ) -> Iterator[None]:
-    """Turn whatever the compiler raises about an IR text into a CompileError,
-    on the text's line where it names one.
-    """
+    """Turn what the compiler raises about an IR text into a CompileError on the text's line."""
     with redirect_stdout(io.StringIO()), _tapped_stderr() as printed:
         try:
             yield
@@ -650,9 +620,8 @@ def text_diagnostic(
         if number := re.search(r"lineno: (\d+)$", words):
             words = words[: number.start()].rstrip()
             position = SourcePosition(given.file, int(number[1]))
-    elif assertion := _ASSERTION.search(printed):
-        where = f"{Path(assertion['file']).name}:{assertion['line']}"
-        words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
+    elif failed_assertion := _failed_assertion(printed):
+        words = failed_assertion
     return _refused(
         f"{given.file} cannot be compiled",
         target,

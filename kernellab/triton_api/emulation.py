@@ -1,6 +1,4 @@
-"""Triton on a machine without a GPU: whose launches go elsewhere,
-and what its driver answers meanwhile.
-"""
+"""Triton on a machine without a GPU: where launches go, and what its driver answers."""
 
 from __future__ import annotations
 
@@ -67,18 +65,13 @@ def current_emulation() -> Emulation | None:
 
 
 def current_gpu() -> tuple[str, str] | None:
-    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none:
-    no emulated one counts.
-    """
+    """The GPU of this machine as (backend, architecture), or None; no emulated one counts."""
     try:
         with emulation_joined(None):
             target = emulations.tritons_own_driver().get_current_target()
     except Exception:  # No driver, no device, no permission: Triton has a different error for each.
         return None
     return str(target.backend), str(target.arch)
-
-
-# Where no GPU is there at all
 
 
 class StandIn:
@@ -123,9 +116,7 @@ def emulation_of(kernel: Any) -> Emulation | None:
 
 
 def _emulation_of_asker() -> Emulation | None:
-    """Who answers whoever asks for the driver: the nearest frame outside of Triton and KernelLab
-    says whether the stand-in does.
-    """
+    """Who answers for the driver: the stand-in if it concerns the nearest file of others."""
     emulation = current_emulation()
     if emulation is not None or _stand_in is None:
         return emulation
@@ -172,9 +163,7 @@ def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
 
 @contextmanager
 def current_target_is(target: Any) -> Iterator[None]:
-    """While active, Triton takes `target`, its own description of one,
-    for the GPU of this machine.
-    """
+    """While active, Triton takes `target`, in its own description, for this machine's GPU."""
     with driver_is(_DriverFor(target)):
         yield
 
@@ -265,9 +254,7 @@ class Emulations:
 
 
 def _forget_shared_memory() -> None:
-    """Clear a cache: Triton queries its driver once for the shared memory of device 0, and another
-    driver has another device 0.
-    """
+    """Clear what Triton has kept of device 0's shared memory, as another driver has another."""
     max_shared_mem.cache_clear()
 
 
@@ -301,11 +288,9 @@ def _active_or_emulated(active: property) -> property:
                 raise
             raise NoGpu(
                 "Triton found no GPU on this machine to launch on.",
-                advice=(
-                    "Kernels of installed packages run on the CPU inside of "
-                    "`with kernellab.interpreted():`, those of a package that insists on a GPU "
-                    'inside of `with kernellab.interpreted(answers="gpu"):`.'
-                ),
+                advice="Kernels of installed packages run on the CPU inside of "
+                "`with kernellab.interpreted():`, those of a package that insists on a GPU "
+                'inside of `with kernellab.interpreted(answers="gpu"):`.',
             ) from error
 
     return property(driver, active.fset, active.fdel, active.__doc__)
@@ -350,9 +335,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
 
     @property
     def _obj(self) -> Any:
-        """Of the class of the target's own driver: what code that Inductor generated looks at to
-        leave the driver in its place.
-        """
+        """An object of the target's driver class, for which code of Inductor's looks."""
         kind = backends["nvidia" if self._target.backend == "cuda" else "amd"].driver
         return object.__new__(kind)
 

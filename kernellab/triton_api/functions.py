@@ -1,6 +1,4 @@
-"""Functions of a kernel: where they are in their file, which functions they call, and which names
-they take from outside.
-"""
+"""Functions of a kernel: their places, the functions they call, and names from outside."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def jit_settings(function: Any) -> dict[str, Any]:
 
 
 def definition_of(function: Any) -> SourcePosition:
-    """Return the `def` line of a JIT function in its file or cell; from now on its lines are shown
-    as Triton compiles them.
-    """
+    """Return the `def` line of a JIT function, whose lines are shown as compiled from now on."""
     keep_lines(function)
     return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
 
@@ -66,9 +62,7 @@ def source_now(function: Any) -> str | None:
 
 
 def compiled_lines(function: Any) -> tuple[str, ...]:
-    """The lines that Triton compiles of a JIT function, from `def` on, as they were in the file
-    when that was imported.
-    """
+    """The lines that Triton compiles of a JIT function, from `def` on, as they were at import."""
     whole = [line.rstrip("\n") for line in function.raw_src]
     lines = whole[_first_line(function) - int(function.starting_line_number) :]
     source = [line.rstrip("\n") for line in str(function.src).split("\n")]
@@ -126,9 +120,7 @@ def _function_source(function: Any) -> FunctionSource:
 
 
 def edited_functions(kernel: Any) -> list[Any]:
-    """Of a kernel and the functions of the user's that it may call, those whose files say
-    something else than what Triton compiles.
-    """
+    """The functions that a kernel may call, itself included, whose files were edited since."""
     return [function for function in reachable_functions(kernel) if _is_edited(function)]
 
 
@@ -156,9 +148,7 @@ def format_edited(function: Any) -> str:
 
 @contextmanager
 def shown_as_compiled(functions: Sequence[Any]) -> Iterator[None]:
-    """While active, Python shows for these functions the lines that Triton compiles,
-    whatever their files say.
-    """
+    """While active, Python shows the lines that Triton compiles of these functions."""
     files = {str(function.fn.__code__.co_filename) for function in functions}
     known = {file: linecache.cache.get(file) for file in files}
     for function in functions:
@@ -186,9 +176,7 @@ def _first_line(function: Any) -> int:
 
 
 def position_in(function: Any, node: Any) -> SourcePosition:
-    """The place of an AST node of a JIT function:
-    the node counts lines from `def` and columns from its indentation.
-    """
+    """The place of an AST node of a JIT function, whose lines are counted from `def`."""
     definition = definition_of(function)
     line = getattr(node, "lineno", None)
     if line is None:
@@ -239,9 +227,7 @@ def reachable_functions(kernel: Any) -> list[Any]:
 
 
 def only_kernels_call(value: Any) -> bool:
-    """Whether an object is a function that refuses calls outside a kernel:
-    of Triton's language, or under `@triton.jit`.
-    """
+    """Whether a function refuses calls outside a kernel: Triton's own, or under `@triton.jit`."""
     return isinstance(value, JITFunction) or bool(is_builtin(value))
 
 
@@ -262,9 +248,7 @@ def scope_of(function: Any) -> dict[str, Any]:
 
 
 def _named_values(function: Any) -> Iterator[Any]:
-    """The objects that a Python function names: globals, captured variables,
-    and attributes of modules among them.
-    """
+    """The globals, captured variables and attributes of modules that a Python function names."""
     scope = scope_of(function)
     code = function.__code__
     values = [scope[name] for name in (*code.co_names, *code.co_freevars) if name in scope]
@@ -294,9 +278,7 @@ class OutsideName:
 
 
 def outside_names(function: Any) -> Iterator[OutsideName]:
-    """The names that a JIT function takes from outside, in order;
-    names of local variables hide globals.
-    """
+    """The names that a JIT function takes from outside, in order; local names hide globals."""
     scope = scope_of(function.fn)
     for path, is_early in named_outside(function).items():
         if path[0] in scope:
@@ -304,9 +286,7 @@ def outside_names(function: Any) -> Iterator[OutsideName]:
 
 
 def named_outside(function: Any) -> dict[tuple[str, ...], bool]:
-    """The same as paths, in order, each with whether it is needed early;
-    what stands for nothing (yet), and Python's built-in functions, among them.
-    """
+    """As `outside_names`, by path, each with whether it is early; also of undefined names."""
     return dict(_named_in(function.src))
 
 

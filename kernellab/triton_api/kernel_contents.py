@@ -77,9 +77,7 @@ class MadeOf:
             keep_lines(function)
 
     def changed_constant(self) -> tuple[str, Any, Any] | None:
-        """A global, or a constant of a module, that has changed since the kernel
-        was compiled: its name, what it was, what it is.
-        """
+        """A constant that has changed since the kernel was compiled: name, old value, new value."""
         for shown, scope, name, value in self.constants:
             now = scope.get(name, _MISSING)
             if now is not value and not _is_equal(now, value):
@@ -125,10 +123,8 @@ def made_of(kernel: Any) -> MadeOf:
 
 def check_globals(kernel: Any) -> MadeOf:
     """What a JIT function is made of now, its globals the ones that it was compiled with: Triton
-    compiles their values in, and does not launch a kernel with others.
-
-    Raises:
-        KernelLabError: one has changed since.
+    compiles their values in, and does not launch a kernel with others. Raises KernelLabError: one
+    has changed since.
     """
     made = made_of(kernel)
     changed = made.changed_constant()
@@ -185,9 +181,6 @@ def _content_of_cell(cell: CellType) -> Any:
         return _MISSING
 
 
-# Looking things up
-
-
 @dataclass
 class _Walk:
     """A walk over what a function reaches."""
@@ -236,9 +229,7 @@ class _Walk:
 
 
 def _is_watched(value: Any) -> bool:
-    """Whether another object under the same name is another thing:
-    Triton itself looks after constants.
-    """
+    """Whether another object by this name is another thing; Triton looks after constants."""
     if value is _MISSING:
         return True
     is_object = callable(value) and not isinstance(value, tl.constexpr | tl.dtype)
@@ -259,9 +250,6 @@ def _found(kernel: Any) -> MadeOf:
         walk.functions.setdefault(id(kernel), kernel)
     functions = tuple((function, function.src) for function in walk.functions.values())
     return MadeOf(functions, tuple(walk.names), tuple(walk.cells), tuple(walk.constants))
-
-
-# As text
 
 
 def content_key(kernel: Any, pickled: Callable[[Any], bytes]) -> str:
@@ -360,11 +348,8 @@ class KernelPickler(pickle.Pickler):
 
 
 def pack(value: Any) -> bytes:
-    """`value`, which may hold kernels, as bytes that `unpack` reads in another process
-    of the same Python version.
-
-    Raises:
-        ArgumentError: a part of it cannot be pickled.
+    """`value`, which may hold kernels, as bytes that `unpack` reads in another process of the same
+    Python version. Raises ArgumentError: a part of it cannot be pickled.
     """
     buffer = io.BytesIO()
     try:
@@ -378,11 +363,8 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(packed: bytes) -> Any:
-    """What `pack` packed.
-
-    Raises:
-        ArgumentError: it was packed by another Python, or names a module that is
-            not installed here.
+    """What `pack` packed. Raises ArgumentError: it was packed by another Python, or names a module
+    that is not installed here.
     """
     try:
         value = pickle.loads(packed)
@@ -403,13 +385,8 @@ def _named(module: str, qualname: str) -> Any:
     return value
 
 
-# Taken apart
-
-
 def _taken_apart(function: Any) -> tuple[Any, ...]:
-    """The function as pickle wants it: what makes it, then its globals,
-    which may lead back to it.
-    """
+    """What makes the function, for pickle, then its globals, which may lead back to it."""
     code = function.fn.__code__
     file = code.co_filename
     made_of = {
@@ -446,9 +423,7 @@ class _PartOfModule:
 
 
 def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """What a function needs from outside, by name, as far as it can be sent:
-    (path from the name on, the name's value).
-    """
+    """What can be sent of the outside names that a function uses: (path, value of its name)."""
     modules: dict[str, Any] = {}
     inside: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for (name, *attributes), value in used:
@@ -475,16 +450,13 @@ def _travels(value: Any) -> bool:
     return True
 
 
-# Put together
-
-
 def _put_together(made_of: Mapping[str, Any]) -> Any:
     if made_of["python"] != sys.version_info[:2]:
         ours, theirs = (".".join(map(str, v)) for v in (sys.version_info[:2], made_of["python"]))
         raise ValueError(f"it was made by Python {theirs}, and this is {ours}")
     code = marshal.loads(made_of["code"])
     scope: dict[str, Any] = {"__name__": made_of["module"], "__builtins__": __builtins__}
-    cells = tuple(_empty_cell() for _ in code.co_freevars)
+    cells = tuple(CellType(None) for _ in code.co_freevars)
     function = FunctionType(code, scope, code.co_name, made_of["defaults"], cells)
     function.__module__, function.__qualname__ = made_of["module"], made_of["qualname"]
     function.__annotations__ = made_of["annotations"]
@@ -534,11 +506,6 @@ def _set_lines(file: str, lines: list[str]) -> None:
     linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
 
 
-def _empty_cell() -> Any:
-    value = None
-    return (lambda: value).__closure__[0]  # type: ignore[index]
-
-
 def _give_scope(function: Any, scope: Mapping[str, Any]) -> None:
     python = function.fn
     for name, cell in zip(python.__code__.co_freevars, python.__closure__ or ()):
@@ -556,9 +523,7 @@ def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:
 
 
 def content_of(kernel: Any) -> str:
-    """A digest of all that is shipped of a kernel, as far as it can make a difference:
-    equal digests, in whichever processes, mean equal results.
-    """
+    """A digest of all that is shipped of a kernel: equal digests mean equal results."""
     return content_key(kernel, _pickled)
 
 
@@ -568,9 +533,6 @@ def _pickled(value: Any) -> bytes:
     buffer = io.BytesIO()
     KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
-
-
-# Variants of a kernel: the same function with another source, to try a change of it.
 
 
 def with_source(

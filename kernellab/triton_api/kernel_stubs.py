@@ -13,16 +13,13 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from triton._C import libtriton
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITFunction
 
 from kernellab.common.saved_files import MOST_LINES, SavedData, value_of, value_to_json
-from kernellab.common.system import temporary_folder
 from kernellab.errors import KernelLabError, show_no_other_lines
 from kernellab.records import Specialization
 from kernellab.triton_api.debug_info import (
@@ -37,6 +34,7 @@ from kernellab.triton_api.debug_info import (
 )
 from kernellab.triton_api.functions import is_of_library, reachable_functions
 from kernellab.triton_api.kernel_contents import source_lines_are
+from kernellab.triton_api.stages import parsed_module
 
 MODULES = "_kernellab_given_modules"
 """Kept on a given kernel: its modules by specialization."""
@@ -60,15 +58,11 @@ class GivenModule:
     records: DebugRecords = ()
 
 
-# Describing a kernel
-
-
 def facts_of(kernel: Any) -> list[dict[str, Any]]:
     """Describe a kernel and the functions of the user's that it may call, the kernel first."""
-    functions = [
-        function for function in reachable_functions(kernel) if not is_of_library(function)
+    return [
+        _facts(function) for function in reachable_functions(kernel) if not is_of_library(function)
     ]
-    return [_facts(function) for function in functions]
 
 
 def _facts(function: Any) -> dict[str, Any]:
@@ -109,12 +103,7 @@ def records_as_json(records: DebugRecords) -> list[dict[str, Any]]:
 def _source_as_json(function: SourceFunction | None) -> dict[str, Any] | None:
     if function is None:
         return None
-    return {
-        "text": function.text,
-        "name": function.name,
-        "file": function.file,
-        "line": function.line,
-    }
+    return {name: getattr(function, name) for name in ("text", "name", "file", "line")}
 
 
 def _held_as_json(value: Held) -> dict[str, Any]:
@@ -128,9 +117,6 @@ def _held_as_json(value: Held) -> dict[str, Any]:
     if constant is None or isinstance(constant, str | bool | int | float):
         return {"constant": value_to_json(constant)}
     return {"words": repr(constant)[:_LONGEST_WORDS]}
-
-
-# Making a kernel of its description
 
 
 def given_kernel(facts: Sequence[Mapping[str, Any]]) -> Any:
@@ -208,11 +194,7 @@ def _identifier(name: Any) -> str:
 
 
 def records_from_json(data: Sequence[Mapping[str, Any]], kernel: Any) -> DebugRecords:
-    """Return the debug records that `records_as_json` described.
-
-    Raises:
-        KeyError, TypeError, ValueError: it did not.
-    """
+    """Return records from `records_as_json`. Raises KeyError, TypeError, ValueError: others."""
     functions = {(f.fn.__name__, str(f.src)): f for f in reachable_functions(kernel)}
     return tuple(
         DebugRecord(
@@ -259,9 +241,6 @@ class _Words:
         return self.words
 
 
-# Its modules
-
-
 def give_module(
     kernel: Any, specialization: Specialization, module: GivenModule | KernelLabError
 ) -> None:
@@ -283,10 +262,8 @@ def is_given(kernel: Any) -> bool:
 
 def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
     """Return the module of a given kernel for an `ASTSource`, in a context of MLIR; with its debug
-    records, where this thread records them.
-
-    Raises:
-        KernelLabError: the front end refused the kernel, or there is no module for the source.
+    records, where this thread records them. Raises KernelLabError: the front end refused the
+    kernel, or there is no module for the source.
     """
     given = vars(kernel)[MODULES].get(_key(source.signature, source.constants, source.attrs))
     if given is None:
@@ -298,24 +275,15 @@ def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
         raise given
     records = current_records()
     if records is None:
-        return _read(given.text, context)
+        return parsed_module(given.text, context)
     if not given.debug_text:
         raise KernelLabError(f"No debug records of {kernel.__name__!r} were made.")
     records[:] = given.records
-    return _read(given.debug_text, context)
+    return parsed_module(given.debug_text, context)
 
 
 def _key(*parts: Mapping[Any, Any]) -> str:
     return repr([sorted(part.items()) for part in parts])
-
-
-def _read(text: str, context: Any) -> Any:
-    with temporary_folder() as folder:
-        file = Path(folder, "module.mlir")
-        file.write_text(text, encoding="utf-8")
-        module = libtriton.ir.parse_mlir_module(str(file), context)
-    module.context = context  # which must live as long as the module does
-    return module
 
 
 def entry_fits(text: str, specialization: Specialization) -> bool:
@@ -381,9 +349,7 @@ def _scalar(kind: str) -> str:
 
 
 def _is_stated(attributes: str, stated: Mapping[str, int]) -> bool:
-    """Return whether an argument's attributes follow from what is stated: its divisibility, and on
-    AMD how far its pointer reaches.
-    """
+    """Return whether an argument's attributes, divisibility and AMD's range, are stated."""
     for attribute in filter(None, map(str.strip, attributes.split(","))):
         assumed = _PROMISE.fullmatch(attribute)
         if assumed is None:

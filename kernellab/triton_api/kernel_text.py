@@ -21,8 +21,6 @@ from triton.runtime.jit import JITCallable, JITFunction
 from kernellab.triton_api.functions import OutsideName, is_of_library, jit_settings, outside_names
 from kernellab.triton_api.layouts import parts_of_layout
 
-# Values as Python text that gives them again; Gluon's layouts by class and fields.
-
 
 @dataclass(frozen=True)
 class Literal:
@@ -34,9 +32,7 @@ class Literal:
 
 
 def literal_of(value: Any) -> Literal | None:
-    """An expression for a number, a text, a type or a layout of Triton's,
-    or a tuple or list of them; None of anything else.
-    """
+    """An expression for a literal, a type or a layout of Triton's, or a sequence; else None."""
     if isinstance(value, tl.constexpr):
         return _call("triton.language.constexpr", {"": value.value})
     if isinstance(value, tl.dtype):
@@ -79,9 +75,6 @@ def _call(function: str, arguments: Mapping[str, Any]) -> Literal | None:
 
 def _modules(items: Iterable[Literal | None]) -> frozenset[str]:
     return frozenset().union(*(item.modules for item in items if item is not None))
-
-
-# A kernel as standalone text: its helpers, the constants and the modules that they name.
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +155,7 @@ class _ModuleText:
         return "\n\n\n".join(["\n".join(head), *self.statements, *tail]) + "\n"
 
     def is_taken(self, name: str, value: Any) -> bool:
-        """Whether the name stands for something else already;
-        else it stands for this from now on.
-        """
+        """Whether the name stands for something else already; else it stands for this."""
         return not _is_same(self.known.setdefault(name, value), value)
 
     def add_constant(self, name: str, value: Any, literal: Literal) -> None:
@@ -274,9 +265,7 @@ class _Writer:
         module.statements.append(f"{_decorator(function)}\n{source}" if is_kernel else source)
 
     def _text_of(self, scope: dict[str, Any]) -> _ModuleText | None:
-        """The text of the module with these globals;
-        None where another has its name, as after a second import.
-        """
+        """The text of the module with these globals; None if another module has its name."""
         if id(scope) in self._texts:
             return self._texts[id(scope)]
         name = str(scope.get("__name__", ""))
@@ -289,9 +278,7 @@ class _Writer:
 
 
 def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
-    """("mylib", "scale") of mylib.scale.value: what is used of a module,
-    without attributes of that.
-    """
+    """The part of a path through modules: ("mylib", "scale") of mylib.scale.value."""
     value, depth = used.value, 1
     while isinstance(value, ModuleType) and depth < len(used.path):
         value, depth = getattr(value, used.path[depth], None), depth + 1
@@ -299,13 +286,8 @@ def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
 
 
 def _is_same(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
-    return (
-        type(first) is type(second)
-        and isinstance(first, tl.constexpr | int | float | str)
-        and repr(first) == repr(second)
-    )
+    plain = type(first) is type(second) and isinstance(first, tl.constexpr | int | float | str)
+    return first is second or (plain and repr(first) == repr(second))
 
 
 def _decorator(function: Any) -> str:
@@ -325,17 +307,11 @@ def _renamed(own: str, name: str) -> str:
 
 def _import_of_module(module: str, name: str) -> str:
     package, _, last = module.rpartition(".")
-    return (
-        f"from {package} import {_renamed(last, name)}"
-        if package
-        else f"import {_renamed(last, name)}"
-    )
+    return f"{f'from {package} ' if package else ''}import {_renamed(last, name)}"
 
 
 def _import_of(name: str, value: Any) -> str | None:
-    """What imports something of Triton's, torch's, NumPy's or Python's under a name;
-    None of everything else.
-    """
+    """The import of something of Triton's, torch's, NumPy's or Python's; None of others."""
     if not is_of_library(value):
         return None
     if isinstance(value, ModuleType):

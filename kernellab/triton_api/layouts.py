@@ -1,6 +1,4 @@
-"""What Triton's compiler says of layouts: an encoding and a shape become basis vectors.
-Private names, the part for layouts.
-"""
+"""Triton's answers on layouts: basis vectors of an encoding and a shape (private names)."""
 
 from __future__ import annotations
 
@@ -42,8 +40,7 @@ class TileType:
     """The type of a tile in registers or in memory, as a question for Triton."""
 
     type: str
-    """In MLIR's words, aliases spelled out: "tensor<128x64xf16, #ttg.blocked<...>>",
-    "!ttg.memdesc<3x128x64xf16, ...>"."""
+    """In MLIR's words, aliases spelled out: "tensor<128x64xf16, #ttg.blocked<...>>"."""
     encoding: str
     """The layout's part of `type`."""
     shape: Shape
@@ -114,9 +111,7 @@ def _failed_assertion(error: BaseException) -> str:
 
 
 def _states_its_vectors(stated: Any) -> bool:
-    """Whether the basis vectors are to be taken from the encoding:
-    padded ones have no other answer, and Triton 3.6 has none for memory.
-    """
+    """Whether the encoding has the vectors: padded ones, and memory on Triton 3.6."""
     is_padded = hasattr(stated, "interval_padding_pairs")
     return is_padded or (hasattr(stated, "offset_bases") and not _ANSWERS_FOR_MEMORY)
 
@@ -321,9 +316,7 @@ _LAYOUTS = "triton.experimental.gluon.language"
 
 
 def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
-    """The class of one of Gluon's layouts, by its full name, and its fields;
-    None of anything that these do not make again.
-    """
+    """The class, by full name, and the fields of one of Gluon's layouts; None of others."""
     kind = type(value)
     if not kind.__module__.startswith(_LAYOUTS) or not dataclasses.is_dataclass(value):
         return None
@@ -338,11 +331,7 @@ def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def layout_of_parts(name: str, fields: Mapping[str, Any]) -> Any:
-    """The layout that `parts_of_layout` took apart.
-
-    Raises:
-        ValueError: this Triton has no such layout, or its fields are others.
-    """
+    """The layout that `parts_of_layout` took apart. Raises ValueError: this Triton has none."""
     module, _, own = name.rpartition(".")
     try:
         if f"{module}.".startswith(f"{_LAYOUTS}."):

@@ -26,8 +26,6 @@ from triton.runtime.jit import JITFunction
 
 from kernellab.common.patches import WhileAnyThread, all_replaced, replaced
 
-# Passes of a watched compilation, their names, and the interface of a watcher.
-
 FRONT_END_STAGE = "source"
 """The stage of the module that the front end makes, before any pass."""
 
@@ -57,9 +55,7 @@ FRONT_END = PassCall(FRONT_END_STAGE, "front_end", 1)
 
 
 class Watcher:
-    """Sees a compilation go by. What it raises ends the compilation. Here it looks at nothing, and
-    lets every pass run.
-    """
+    """Sees a compilation go by; what it raises ends it. Here every pass runs, unseen."""
 
     def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         """There is a module, before any pass: the front end has made it, or an IR text was read."""
@@ -75,9 +71,7 @@ class Watcher:
         """A step of LLVM ran, on LLVM's own module."""
 
     def relocated(self, module: Any, folder: str) -> None:
-        """Outside of any pass, the module's ops were given new locations,
-        in a file in that passing folder.
-        """
+        """Between passes, the ops were given new locations, in a file in that passing folder."""
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """A stage is finished; `content` is its text, or the bytes of the binary."""
@@ -256,16 +250,9 @@ class _Ir:
     """Stands in for `libtriton.ir`."""
 
     def __getattr__(self, name: str) -> Any:
-        if name == "pass_manager":
-            return _make_pass_manager
+        if name == "pass_manager" and _current.session is not None:
+            return functools.partial(_WatchedPassManager, session=_current.session)
         return getattr(libtriton.ir, name)
-
-
-def _make_pass_manager(context: Any) -> Any:
-    session = _current.session
-    if session is None:
-        return libtriton.ir.pass_manager(context)
-    return _WatchedPassManager(context, session)
 
 
 _LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
@@ -277,9 +264,7 @@ class LlvmReached(Exception):
 
 
 class _Llvm:
-    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken
-    where only MLIR's passes are wanted.
-    """
+    """Stands in for `libtriton.llvm`: its steps are watched, or not taken for MLIR alone."""
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(libtriton.llvm, name)
@@ -309,9 +294,7 @@ def _watched_step(
 
 
 class _Subprocess:
-    """Stands in for Python's `subprocess`: the backend starts ptxas with -v,
-    and throws away what it says.
-    """
+    """Stands in for `subprocess`, to keep what ptxas -v says, which the backend drops."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(subprocess, name)
@@ -345,18 +328,14 @@ def _patches_in(module: ModuleType) -> WhileAnyThread:
 
     def begin() -> AbstractContextManager[None]:
         originals = {name: getattr(module, name) for name in _PATCHED if hasattr(module, name)}
-        patches = {name: _patch_of(name, original) for name, original in originals.items()}
+        own = {"ir": _Ir, "llvm": _Llvm, "subprocess": _Subprocess}
+        patches = {
+            name: own[name]() if name in own else _Namespace(original, name)
+            for name, original in originals.items()
+        }
         return replaced(module, **patches)
 
     return WhileAnyThread(begin)
-
-
-def _patch_of(name: str, original: Any) -> Any:
-    own = {"ir": _Ir, "llvm": _Llvm, "subprocess": _Subprocess}
-    return own[name]() if name in own else _Namespace(original, name)
-
-
-# Kernels made under our eyes, and autotuners that nothing can time.
 
 
 @contextmanager
@@ -457,9 +436,7 @@ def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunches) -> Ca
 def pruned_configs(
     autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Sequence[Any]:
-    """The configs that an autotuner would time for a launch:
-    those that its own pruning leaves, which may be none.
-    """
+    """The configs that an autotuner's own pruning leaves for a launch, which may be none."""
     nargs = dict(zip(autotuner.arg_names, args))
     with all_replaced([(autotuner, "nargs", nargs)]):  # which a new autotuner does not have
         try:
@@ -477,14 +454,11 @@ Around = Callable[[Any, tuple[int, int, int], Sequence[Any]], AbstractContextMan
 launch, and left after it."""
 
 _OTHERS = 6
-"""What a launcher takes between the grid and the arguments: stream, function, two packs of
-metadata, two hooks."""
+"""Stream, function, two packs of metadata and two hooks, before the arguments."""
 
 
 def gpu_launches_watched(around: Around) -> WhileAnyThread:
-    """While active, in any thread, launches go through `around`. Until then, and afterwards, the
-    one attribute of Triton's class is Triton's own.
-    """
+    """While active, in any thread, launches go through `around`."""
     return WhileAnyThread(
         lambda: replaced(CompiledKernel, run=_watched(vars(CompiledKernel)["run"], around))
     )

@@ -26,10 +26,10 @@ from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api.compilation import (
+    attempt_with,
     make_source,
     module_of_kernel,
     options_of_launch,
-    specialization_of_variant,
 )
 from kernellab.triton_api.diagnostics import (
     translated_errors,
@@ -55,18 +55,13 @@ from kernellab.triton_api.stages import (
 )
 from kernellab.triton_api.targets import backend_for, check_instructions, check_options
 
-# The stages as far as they are MLIR's: their passes listed without running any, or run without
-# LLVM.
-
 _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 """The stages that run passes of MLIR, in the order of the pipeline."""
 
 
 @functools.cache
 def pass_adders(backend: str) -> Mapping[str, str]:
-    """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip":
-    its name -> where the function is that adds it.
-    """
+    """Every pass of Triton's bindings for a backend: its name -> the path of what adds it."""
     texts: dict[str, str] = {}
     waiting = [("amd.passes" if backend == "hip" else "nvidia.passes"), "passes"]
     while waiting:
@@ -123,11 +118,9 @@ def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
 def shared_bytes(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> int:
-    """The shared memory that one program of a kernel takes, as the compiler allocates it:
-    its passes up to the allocation, and nothing after.
-
-    Raises:
-        CompileError, OptionError: as for `triton_api.compile_kernel`.
+    """The shared memory that one program of a kernel takes, as the compiler allocates it: its
+    passes up to the allocation, and nothing after. Raises CompileError, OptionError: as for
+    `triton_api.compile_kernel`.
     """
     with _module_of_stage("llir", kernel, specialization, target, options) as module:
         return int(module.get_int_attr("ttg.shared") or 0)
@@ -136,10 +129,8 @@ def shared_bytes(
 def ttgir_text(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> str:
-    """The text of a kernel's TTGIR: the compiler's passes up to it, and nothing after.
-
-    Raises:
-        CompileError, OptionError: as for `triton_api.compile_kernel`.
+    """The text of a kernel's TTGIR: the compiler's passes up to it, and nothing after. Raises
+    CompileError, OptionError: as for `triton_api.compile_kernel`.
     """
     with _module_of_stage("ttgir", kernel, specialization, target, options) as module:
         return str(module)
@@ -148,9 +139,7 @@ def ttgir_text(
 def allocated(ttir: str, target: Target, options: Mapping[str, Any]) -> tuple[str, int]:
     """The TTGIR that a TTIR text becomes, up to the allocation of shared memory; and the bytes of
     shared memory that one program takes. A text that Triton did not make may abort the process.
-
-    Raises:
-        CompileError: the compiler refused it.
+    Raises CompileError: the compiler refused it.
     """
     given, backend = IrText(ttir, "ttir"), backend_for(target)
     with translated_text_errors(given, target, lambda: None):
@@ -170,9 +159,7 @@ def _module_of_stage(
     target: Target,
     options: Mapping[str, Any],
 ) -> Iterator[Any]:
-    """The module of a kernel after the stage `last`, of "llir" before it is lowered to LLVM's
-    dialect.
-    """
+    """A kernel's module after the stage `last`; of "llir", before it is lowered."""
     launch_options = options_of_launch(kernel, options)
     check_options(launch_options, target)
     backend, source = backend_for(target), make_source(kernel, specialization)
@@ -195,9 +182,7 @@ def _run_until_lowered(
 
 
 class _UntilLowered(Watcher):
-    """Lets no pass run after the one that makes the module one of LLVM's dialect;
-    with `itself=False` not that one either.
-    """
+    """Runs passes up to the lowering to LLVM's dialect, and that one only if `itself`."""
 
     def __init__(self, itself: bool = True) -> None:
         self._is_lowered = False
@@ -231,12 +216,6 @@ def _run_mlir_stages(
                 return
 
 
-# Triton's pipeline run stage by stage and pass by pass, with someone watching.
-#
-# The stages are run one after another as `triton.compile` runs them, without its cache: a cache
-# hit runs no pass. What makes passes watchable is in `patches.py`.
-
-
 def compile_watched(
     kernel: Any,
     specialization: Specialization,
@@ -257,12 +236,7 @@ def compile_watched(
     backend = triton_api.backend_for(target)
     parsed = backend.parse_options(launch_options)
     session = WatchedCompilation(watcher)
-
-    def attempt(variant: Any) -> None:
-        kept = specialization_of_variant(variant, specialization)
-        with freed_after(module_of_kernel(variant, kept, target, parsed)):
-            pass
-
+    attempt = attempt_with(specialization, target, parsed)
     with (
         triton_api.translated_errors(kernel, target, session.running_label, attempt),
         patched(backend, session),
@@ -285,10 +259,8 @@ def compile_watched(
 def front_end_text(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> IrText:
-    """The text of the front end's module, for `compile_text` to go on from.
-
-    Raises:
-        CompileError, OptionError: as for `compile_watched`.
+    """The text of the front end's module, for `compile_text` to go on from. Raises CompileError,
+    OptionError: as for `compile_watched`.
     """
     launch_options = triton_api.options_of_launch(kernel, options)
     triton_api.check_options(launch_options, target)
@@ -381,9 +353,7 @@ _ENTRY = {
 
 
 def _facts(given: IrText) -> dict[str, Any]:
-    """What earlier stages would have found out: of a later text only the entry's name is known,
-    and no shared memory.
-    """
+    """What earlier stages would have found: of a later text, the entry's name."""
     facts: dict[str, Any] = {}
     if given.language not in (FRONT_END_STAGE, *_MLIR_LANGUAGES):
         facts["shared"] = 0
@@ -400,9 +370,7 @@ def _run_stages(
     session: WatchedCompilation,
     facts: Mapping[str, Any] | None = None,
 ) -> triton_api.CompiledKernel:
-    """Each stage on what the one before it made, as `triton.compile` runs them,
-    until the watcher has seen enough.
-    """
+    """Run the stages one after the other, as `triton.compile` does, until the watcher stops."""
     metadata: dict[str, Any] = {
         "target": triton_api.gpu_target(target),
         **parsed.__dict__,
@@ -422,7 +390,8 @@ def _run_stages(
         except triton_api.PipelineStopped:
             made.setdefault(name, str(current))
             break
-    return triton_api.CompiledKernel(made, _plain(metadata), session.assembler_log)
+    plain = json.loads(json.dumps(metadata, default=vars))  # as it comes back from Triton's cache
+    return triton_api.CompiledKernel(made, plain, session.assembler_log)
 
 
 def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: Any) -> Any:
@@ -431,9 +400,3 @@ def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: An
     if path and path.endswith(f".{stage}"):
         return parse(path, stage, getattr(start, "context", None))
     return content
-
-
-def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as it comes back from Triton's cache: through JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(metadata, default=vars))
-    return plain

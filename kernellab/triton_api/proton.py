@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from triton import knobs
 from triton._C import libtriton
@@ -44,9 +44,6 @@ class ScopeListener(Protocol):
         """It ends."""
 
 
-# Sessions
-
-
 class ProtonRefused(Exception):
     """Proton refused a call; the text is its message."""
 
@@ -60,11 +57,9 @@ def _proton() -> Any:
 
 
 def start(path: Path, *, context: str, data: str, backend: str | None, mode: Any, hook: Any) -> int:
-    """Begin a session that writes to `path`, whose end Proton adds; its number.
-
-    Raises:
-        ProtonRefused: it cannot: there is no CUPTI, no permission, another profiler. Nothing is
-            left switched on.
+    """Begin a session that writes to `path`, whose end Proton adds; its number. Raises
+    ProtonRefused: it cannot: there is no CUPTI, no permission, another profiler. Nothing is left
+    switched on.
     """
     proton = _proton()
     from triton.profiler.flags import flags
@@ -88,20 +83,12 @@ def start(path: Path, *, context: str, data: str, backend: str | None, mode: Any
 
 
 def activate(session: int) -> None:
-    """Let a session go on.
-
-    Raises:
-        ProtonRefused: it cannot.
-    """
+    """Let a session go on. Raises ProtonRefused: it cannot."""
     _asked(lambda proton: proton.activate(session))
 
 
 def deactivate(session: int) -> None:
-    """Let a session pause.
-
-    Raises:
-        ProtonRefused: it cannot.
-    """
+    """Let a session pause. Raises ProtonRefused: it cannot."""
     _asked(lambda proton: proton.deactivate(session))
 
 
@@ -136,9 +123,6 @@ def _asked(ask: Callable[[Any], Any]) -> None:
         raise ProtonRefused(str(error)) from error
 
 
-# Scopes
-
-
 @contextmanager
 def scope(name: str, metrics: Mapping[str, Any]) -> Iterator[None]:
     """A scope in all of Proton's sessions."""
@@ -148,9 +132,7 @@ def scope(name: str, metrics: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def scopes_reported(listener: ScopeListener) -> Iterator[None]:
-    """Inside, `proton.scope`, `proton.enter_scope` and their likes notify a listener, and Proton
-    too while one of its sessions is active.
-    """
+    """Inside, Proton's scopes notify a listener, and Proton too while it has a session."""
     try:
         # By its name: the package has a class of the same.
         module = importlib.import_module("triton.profiler.scope")
@@ -168,9 +150,7 @@ def scopes_reported(listener: ScopeListener) -> Iterator[None]:
 
 
 class _Told:
-    """Takes the place of Proton's C++ in its Python module, and calls it while a session of
-    Proton's is active.
-    """
+    """Stands in for Proton's C++ in its Python module; calls it while a session is active."""
 
     def __init__(self, listener: ScopeListener, libproton: Any, flags: Any) -> None:
         self._listener = listener
@@ -211,9 +191,6 @@ def plain_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(number, Real):
             sums[str(name).removesuffix("(exc)").strip()] = float(number)
     return sums
-
-
-# Launches on a GPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +241,6 @@ def _telling(launch_metadata: Any) -> Any:
 _listeners_told = WhileAnyThread(
     lambda: replaced(CompiledKernel, launch_metadata=_telling(CompiledKernel.launch_metadata))
 )
-
-
-# Peaks
 
 
 def peak_per_second(kind: str, arch: str, width: int | None, **facts: int) -> float | None:
@@ -322,8 +296,6 @@ class ReadingMemory:
     """Of a program, those of its partitions too."""
     noting: tuple[int, ...] = ()
     """The warps that note it, ascending; none stands for all."""
-    place: Literal["global", "shared"] = "global"
-    """Shared memory is copied to global memory at the program's end."""
 
     @property
     def noted(self) -> tuple[int, ...]:
@@ -424,7 +396,7 @@ class _Passes:
                 ",".join(map(str, noting)),
                 proton.GRANULARITY.WARP,
                 proton.BUFFER_STRATEGY.CIRCULAR,
-                getattr(proton.BUFFER_TYPE, self.memory.place.upper()),
+                proton.BUFFER_TYPE.GLOBAL,
                 self.memory.bytes,
                 _MOST_SHARED,
                 1,

@@ -1,6 +1,4 @@
-"""The stages that a backend of Triton compiles with: the modules that they start from, texts of
-MLIR, and ptxas, which takes PTX.
-"""
+"""A backend's stages: the modules that they start from, texts of MLIR, and ptxas."""
 
 from __future__ import annotations
 
@@ -90,9 +88,7 @@ def _assembled(make_cubin: Any, *arguments: Any, **keywords: Any) -> bytes:
 
 
 def _with_files_in(folder: str, function: Any) -> Any:
-    """A backend's function whose temporary files are made in a folder: Triton leaves them where
-    its assembler fails.
-    """
+    """A backend's function with its temporary files in a folder, since Triton may leave them."""
     if not isinstance(function, FunctionType) or function.__globals__.get("tempfile") != tempfile:
         return function  # of a version, or a tool, that no one has seen yet
     names = {**function.__globals__, "tempfile": _TemporaryFiles(folder)}
@@ -126,9 +122,6 @@ def is_whole(binary: bytes) -> bool:
     end: int = max(programs + rows[0] * rows[1], sections + rows[2] * rows[3])
     return magic.startswith(b"\x7fELF") and end <= len(binary)
 
-
-# What a backend of Triton compiles with: its stages, the modules that they start from, and the
-# context of those.
 
 StageFunction = Callable[[Any, Any], Any]
 """Takes what the stage before made, and the metadata, a dict that it adds to;
@@ -179,7 +172,11 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
         RuntimeError: MLIR cannot read it; it prints why.
     """
     _check_aliases(text)
-    context = new_context(backend)
+    return parsed_module(text, new_context(backend), file_name)
+
+
+def parsed_module(text: str, context: Any, file_name: str = "module.mlir") -> Any:
+    """The module of an MLIR text that a compiler made, in a context of MLIR."""
     with temporary_folder() as folder:
         file = Path(folder, file_name)
         file.write_text(text, encoding="utf-8")
@@ -194,8 +191,7 @@ _ALIAS = re.compile(r"[#!][\w$-]+")
 _BRACKET_OR_END = re.compile(r"[\[({<]|[\])}>]|\n")
 
 _MOST_EXPANDED = 128 << 20
-"""Characters of a text whose aliases are replaced by what they stand for, as the generic form has
-them."""
+"""The most characters of a text with its aliases spelled out, as in the generic form."""
 
 
 def _check_aliases(text: str) -> None:
@@ -249,11 +245,7 @@ def freed_after(module: Any) -> Iterator[Any]:
 
 
 def front_end_module(source: Any, target: Target, parsed: Any) -> Any:
-    """The module that Triton's front end makes of an `ASTSource`, before any pass.
-
-    Raises:
-        Exception: whatever the front end raises; see `translated_errors`.
-    """
+    """The module that the front end makes of an `ASTSource`; raises what the front end raises."""
     backend = backend_for(target)
     return source.make_ir(
         gpu_target(target),
@@ -288,11 +280,7 @@ def parse_mlir(text: str, target: Target) -> Any:
 
 
 def generic_form(text: str, target: Target) -> str:
-    """A text of MLIR in MLIR's generic form, locations included.
-
-    Raises:
-        KernelLabError: as for `parse_mlir`.
-    """
+    """A text in MLIR's generic form, with locations. Raises KernelLabError: as `parse_mlir`."""
     with freed_after(parse_mlir(text, target)) as module:
         generic = generic_text(module)
     # MLIR takes the place in the text that it reads for the origin of what states none.
@@ -306,14 +294,11 @@ _LONGEST_WORDS = 2_000
 """Characters of MLIR's words: it quotes a line of any length."""
 
 _UNPRINTABLE = "llvm.data_layout"
-"""An attribute whose value MLIR verifies while printing:
-an invalid one makes it print the generic form."""
+"""An attribute that MLIR verifies when it prints; an invalid one gives the generic form."""
 
 
 def generic_text(module: Any) -> str:
-    """The module in MLIR's generic form, locations included:
-    every op quoted, every attribute spelled out.
-    """
+    """The module in MLIR's generic form: every op quoted, with locations and attributes."""
     builder = libtriton.ir.builder(module.context)
     module.set_attr(_UNPRINTABLE, builder.get_string_attr("generic form, please"))
     text = str(module)
@@ -327,8 +312,7 @@ def generic_text(module: Any) -> str:
 # Where MLIR reads a text: in this process, or in the worker process, where it may crash.
 
 Query = Callable[..., Any]
-"""Runs a function of MLIR: `query(function, text, target, ...)` is what the function
-returns for the text."""
+"""Runs a function of MLIR: `query(function, text, target, ...)` returns its result."""
 
 
 def query_here(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -337,9 +321,7 @@ def query_here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def query_worker(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run it in the worker process: for texts from files, which may have been edited
-    into something that crashes MLIR.
-    """
+    """Run it in the worker process: for texts from files, which may crash MLIR."""
     try:
         return processes.call(f"{function.__module__}:{function.__name__}", *arguments)
     except WorkerLost:

@@ -85,9 +85,7 @@ def compute_capability(target: Target) -> tuple[int, int]:
 
 @functools.cache
 def toolkit_version(target: Target) -> str:
-    """The version of CUDA or HIP that Triton brings a part of:
-    that of its ptxas, "12.8", or of its headers of HIP, "7.1".
-    """
+    """The version of Triton's part of CUDA (its ptxas), "12.8", or of HIP (its headers), "7.1"."""
     if target.backend == "cuda":
         return str(knobs.nvidia.ptxas.version)
     header = Path(triton.backends.amd.__path__[0], "include", "hip", "hip_version.h").read_text()
@@ -103,9 +101,7 @@ def backend_for(target: Target) -> Any:
 
 @functools.cache
 def backend_options(target: Target) -> Mapping[str, Any]:
-    """Option name -> default, as the target's backend declares them:
-    num_warps, num_stages, maxnreg, ...
-    """
+    """Option name -> default, as the target's backend declares them: num_warps, maxnreg, ..."""
     return dict(backend_for(target).parse_options({}).__dict__)
 
 
@@ -118,19 +114,15 @@ def option_names(target: Target) -> list[str]:
 
 
 def nvidia_tool(name: str) -> str:
-    """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas".
-
-    Raises:
-        RuntimeError: it is missing, or does not run.
+    """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas". Raises
+    RuntimeError: it is missing, or does not run.
     """
     return str(getattr(knobs.nvidia, name).path)
 
 
 @functools.cache
 def type_spellings() -> Mapping[str, str]:
-    """Every name of a scalar type that Triton knows -> its spelling in a signature:
-    "float32" -> "fp32", "bool" -> "u1".
-    """
+    """Every name of a scalar type -> its spelling in a signature: "float32" -> "fp32"."""
     from triton._utils import type_canonicalisation_dict
 
     return {name: short for name, short in type_canonicalisation_dict.items() if short != "void"}
@@ -196,9 +188,7 @@ and the keywords that are not parameters."""
 
 
 def create_binder(kernel: Any, target: Target) -> Binder:
-    """Triton's own binder of a kernel for a target:
-    the same specialization that a launch on that GPU would make.
-    """
+    """Triton's binder of a kernel, which specializes as a launch on this target would."""
     binder: Binder = create_function_from_signature(
         kernel.signature, kernel.params, backend_for(target)
     )
@@ -232,11 +222,9 @@ def binding_error(value: Any, target: Target) -> Exception | None:
 
 
 def check_options(options: Mapping[str, Any], target: Target) -> None:
-    """Refuse values that mean nothing, then let the backend judge what is left.
-
-    Raises:
-        OptionError: a value of another type than the option's, out of its range, or one that the
-            backend refuses, in the backend's words.
+    """Refuse values that mean nothing, then let the backend judge what is left. Raises OptionError:
+    a value of another type than the option's, out of its range, or one that the backend refuses, in
+    the backend's words.
     """
     kinds = _kinds(target)
     for name, value in options.items():
@@ -277,8 +265,7 @@ _FROM_FILES: Mapping[type, tuple[str, ...]] = {
         "allowed_dot_input_precisions",
     ),
 }
-"""Type of a value -> the options that a file may set. The others name files, or are part of a
-command line."""
+"""Type of a value -> options that a file may set; others name files, or commands."""
 
 _WORDS = re.compile(r"[A-Za-z0-9_, -]{0,200}")
 
@@ -293,9 +280,7 @@ _OF_PTXAS = re.compile(
 
 
 def may_be_of_file(name: str, value: Any) -> bool:
-    """Whether a compiler's option may be what a file says: it is one of those that change the code,
-    and has a value of its type.
-    """
+    """Whether a file may set a compiler's option so: it changes the code, and has its type."""
     if value is None:
         return True
     if name == "ptx_options":
@@ -387,9 +372,7 @@ def _check_words(options: Mapping[str, Any], target: Target) -> None:
 
 @functools.cache
 def _kinds(target: Target) -> Mapping[str, tuple[type, ...]]:
-    """Option -> the types that a value may have: the declared ones, and that of the default, which
-    some options do not share with their declaration.
-    """
+    """Option -> the types that a value may have: the declared ones, and that of the default."""
     defaults = backend_options(target)
     hints = typing.get_type_hints(type(backend_for(target).parse_options({})))
     values = {}
@@ -417,9 +400,7 @@ _INSTRUCTIONS: Mapping[str, tuple[str, range, str]] = {
 
 def check_instructions(module: Any, kernel: Any, target: Target) -> None:
     """Refuse a module of a Gluon kernel that has an instruction which the target does not have.
-
-    Raises:
-        CompileError: it has one; the position is the kernel's line.
+    Raises CompileError: it has one; the position is the kernel's line.
     """
     if target.backend != "cuda" or not kernel.is_gluon():
         return

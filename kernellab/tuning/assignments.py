@@ -47,9 +47,7 @@ class Shipment:
         return len(self.skeleton) + sum(map(len, self.storages))
 
     def write(self, file: BinaryIO) -> None:
-        """Write the shipment into an empty file, for processes of this machine. Raises OSError: the
-        disk is full.
-        """
+        """Write the shipment to an empty file of this machine. Raises OSError: the disk is full."""
         header = pickle.dumps((self.skeleton, [len(storage) for storage in self.storages]))
         file.write(len(header).to_bytes(_NUMBER, "big") + header)
         at = _NUMBER + len(header)

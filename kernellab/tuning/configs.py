@@ -151,9 +151,7 @@ def _values(name: str, given: Any) -> list[Any]:
 
 
 def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
-    """Return a triton.Config or a dict of values as a candidate. Raises ArgumentError: `config` is
-    neither.
-    """
+    """Return a triton.Config or a dict as a candidate. Raises ArgumentError: it is neither."""
     if isinstance(config, Config):
         made = _candidate(kernel, config.all_kwargs())
         return Candidate(made.constants, made.options, config.pre_hook)
@@ -199,8 +197,7 @@ def _check_names(
 def _each_once(configs: Sequence[Candidate]) -> list[Candidate]:
     kept: dict[Any, Candidate] = {}
     for config in configs:
-        values = sorted((name, repr(value)) for name, value in config.values.items())
-        kept.setdefault((tuple(values), config.pre_hook), config)
+        kept.setdefault((config.written, config.pre_hook), config)
     return list(kept.values())
 
 
@@ -277,15 +274,13 @@ class Calls:
         """
         prepared = [self.prepare(number, candidate) for number, candidate in enumerate(candidates)]
         if candidates and len(self._grid_raised) == len(candidates):
-            number = len(candidates)
+            several = (
+                "the only config" if len(candidates) == 1 else f"all {len(candidates)} configs"
+            )
             raise ArgumentError(
                 self._grid_raised[0],
-                advice=(
-                    "It fails for "
-                    f"{'the only config' if number == 1 else f'all {number} configs'}. It is "
-                    "called with one dict of all arguments by name. Use only these names: "
-                    f"{', '.join(self.plain.arg_names)}."
-                ),
+                advice=f"It fails for {several}. It is called with one dict of all arguments by "
+                f"name. Use only these names: {', '.join(self.plain.arg_names)}.",
             )
         return prepared
 
@@ -307,9 +302,7 @@ class Calls:
             grid = self._grid_of(call) if self.runs else (1, 1, 1)
         except OptionError as error:
             return Dropped("compile error", str(error))
-        except GridError as error:
-            return Dropped("fault", str(error))
-        except _UsersError as error:
+        except (GridError, _UsersError) as error:
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:

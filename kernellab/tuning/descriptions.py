@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy
 import torch
-from xdsl.ir import Operation
 
 from kernellab.common.arguments import plain_scalar
 from kernellab.common.text import called_with_a_dict, what_it_raised
@@ -76,16 +75,9 @@ def flops_done(
         The operations, and how they were counted; None if a trip count depends on more than the
         arguments, or the kernel has operations that are not counted.
     """
-    unknown = next(
-        (
-            op.name
-            for op in compilation.module(_first_stage(compilation)).walk()
-            if _is_uncounted_product(op)
-        ),
-        None,
-    )
-    if unknown is not None:
-        return None, f"operations of {unknown} are not counted"
+    for op in compilation.module(_first_stage(compilation)).walk():
+        if not op.name.startswith("tt.") and any(name in op.name for name in _PRODUCTS_OF_GLUON):
+            return None, f"operations of {op.name} are not counted"
     total = 0.0
     try:
         for loops, operations in compilation.work().flops.items():
@@ -96,10 +88,7 @@ def flops_done(
     return total, "counted from the IR of one config, including masked elements"
 
 
-def _is_uncounted_product(op: Operation) -> bool:
-    """Whether an operation is one of Gluon's matmul instructions."""
-    names = ("_mma", "warp_group_dot", "wmma", "mfma")
-    return not op.name.startswith("tt.") and any(name in op.name for name in names)
+_PRODUCTS_OF_GLUON = ("_mma", "warp_group_dot", "wmma", "mfma")
 
 
 _OPERATORS: Mapping[type[ast.operator], Any] = {
@@ -199,9 +188,7 @@ def describe_value(value: Any) -> str:
 def work_given(
     bytes: Amount | None, flops: Amount | None, prepared: Sequence[PreparedCall | Dropped]
 ) -> Work:
-    """Return the bytes and operations that the user gave for a launch; None for those not given.
-    Raises ArgumentError: an amount is not a number.
-    """
+    """Return the amounts that the user gave, or None. Raises ArgumentError: not a number."""
     launches = (launch for launch in prepared if isinstance(launch, PreparedCall))
     values = next((launch.call.values for launch in launches), {})
     moved, computed = _amount("bytes", bytes, values), _amount("flops", flops, values)

@@ -103,9 +103,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_from_json(data: saved_files.SavedData, others: Collection[str] = ()) -> Outcome:
-    """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
-    Raises SchemaError: the data is not an outcome.
-    """
+    """Read `outcome_to_json`'s data beside `others`. Raises SchemaError: it is not an outcome."""
     outcome: Outcome = READER.record(Outcome, data, others)
     return outcome
 
@@ -170,9 +168,7 @@ def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_from_json(data: saved_files.SavedData) -> dict[str, Any]:
-    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text. Raises
-    SchemaError: the data does not fit.
-    """
+    """Read `values_to_json`'s data; text becomes a `Named`. Raises SchemaError: it does not fit."""
     return {name: saved_files.value_of(data[name], _own_from_json) for name in data.names()}
 
 
@@ -301,9 +297,7 @@ FORMAT = saved_files.Format(
 
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
-    """Write sweeps to one JSON file; an existing file is replaced once the new one is complete.
-    Raises ArchiveError: the file cannot be written.
-    """
+    """Write sweeps to one JSON file, whole or not at all. Raises ArchiveError: it cannot."""
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
     return save_whole(file, FORMAT.text(tunings=sweeps), ArchiveError)
@@ -330,9 +324,7 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
 
 
 def from_json(data: saved_files.SavedData, kind: type[Tuning]) -> Tuning:
-    """Read what `to_json` made. `kind`: the class `Tuning`, whose module imports this one. Raises
-    SchemaError: the data is not a saved sweep.
-    """
+    """Read `to_json`'s data as a `Tuning`, which is `kind`. Raises SchemaError: it is not one."""
     tuning: Tuning = READER.record(kind, data, ["work"])
     tuning = replace(tuning, known_work=READER.read(Work, data["work"]))
     if len({trial.number for trial in tuning.trials}) != len(tuning.trials):
@@ -341,9 +333,7 @@ def from_json(data: saved_files.SavedData, kind: type[Tuning]) -> Tuning:
 
 
 def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
-    """Return the sweeps of a file, in order. Raises ArchiveError: no such file, no sweeps in it,
-    damage, or another version.
-    """
+    """Return the sweeps of a file, in order. Raises ArchiveError: there are none, or damage."""
     file = saved_path(path, ArchiveError)
     return sweeps_in(saved_files.file_bytes(file, ArchiveError), file, kind)
 
@@ -364,9 +354,7 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
-    """Return the only sweep of a file. Raises ArchiveError: as `load_all`, or the file does not
-    have exactly one sweep.
-    """
+    """Return the only sweep of a file. Raises ArchiveError: as `load_all`, or there are several."""
     tunings = load_all(path, kind)
     if len(tunings) != 1:
         raise ArchiveError(

@@ -142,11 +142,12 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
                 advice="Sweep at least two values of a parameter.",
             )
         axes = varying
+    timings = (trial.timing for trial in records.timed(tuning.trials))
+    how = " or ".join(dict.fromkeys(timing.how for timing in timings if timing is not None))
     return PlotData(
         kind=kind,
         title=tuning.kernel,
-        subtitle=f"{tuning.machine.gpu}; {format_launch(tuning)}; "
-        f"{_how(records.timed(tuning.trials))}",
+        subtitle=f"{tuning.machine.gpu}; {format_launch(tuning)}; {how}",
         points=points,
         baselines=baseline_times(tuning),
         varying=varying,
@@ -177,9 +178,7 @@ def has_estimates(tuning: Tuning) -> bool:
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
-    """Return what a plot shows of a sweep in which nothing was timed. Raises ArgumentError: no
-    config compiles, or has what the kind draws.
-    """
+    """Return what an untimed sweep's plot shows. Raises ArgumentError: there is nothing to draw."""
     compiled = _compiled_trials(tuning)
     points = [CompiledPoint(**_compiled(trial)) for trial in compiled]
     _check_known(points, kind, tuning)
@@ -212,11 +211,6 @@ def _compiled_trials(tuning: Tuning) -> list[records.Trial]:
         "nothing to draw.",
         advice="tuning.table shows the reason for each config.",
     )
-
-
-def _how(trials: Sequence[records.Trial]) -> str:
-    timings = (trial.timing for trial in trials)
-    return " or ".join(dict.fromkeys(timing.how for timing in timings if timing is not None))
 
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:

@@ -49,9 +49,7 @@ _CELL = "a notebook's cell"
 
 
 def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
-    """Return the source of a JIT function; None if it cannot be read. `values`: the values of its
-    constants; functions among them become part of the text.
-    """
+    """Return a JIT function's source, with functions among `values`, its constants; or None."""
     functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
     try:
         text = _text_of(functions)
@@ -213,6 +211,11 @@ class Candidate:
     def values(self) -> dict[str, Any]:
         return {**self.constants, **self.options}
 
+    @property
+    def written(self) -> str:
+        """The values as text, the same for equal configs, also those of files."""
+        return repr(sorted((name, repr(value)) for name, value in self.values.items()))
+
     def __str__(self) -> str:
         return ", ".join(f"{name}={format_value(value)}" for name, value in self.values.items())
 
@@ -337,17 +340,15 @@ class Trial:
         return self.outcome.dropped is not None
 
     def __str__(self) -> str:
-        return f"{self.number}: {self.candidate}: {self._standing}"
+        status = "not timed"
+        if (dropped := self.outcome.dropped) is not None:
+            status = f"{dropped.reason}: {dropped.line}"
+        elif self.timing is not None:
+            status = time_text(self.timing.median * 1e3, 4)
+        return f"{self.number}: {self.candidate}: {status}"
 
     def __repr__(self) -> str:
         return f"Trial({self})"
-
-    @property
-    def _standing(self) -> str:
-        dropped = self.outcome.dropped
-        if dropped is not None:
-            return f"{dropped.reason}: {dropped.line}"
-        return "not timed" if self.timing is None else time_text(self.timing.median * 1e3, 4)
 
 
 @dataclass(frozen=True)
@@ -510,9 +511,8 @@ def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
     dropped = trial.outcome.dropped
     row["same result as"] = trial.outcome.checked
     row["dropped"] = "" if dropped is None else dropped.reason
-    row["why"] = f"not checked: {unchecked}" if (unchecked := trial.outcome.unchecked) else ""
-    if dropped is not None:
-        row["why"] = dropped.line
+    unchecked = trial.outcome.unchecked and f"not checked: {trial.outcome.unchecked}"
+    row["why"] = unchecked if dropped is None else dropped.line
     return row
 
 
@@ -527,17 +527,13 @@ def how_timed(tuning: Tuning) -> list[str]:
     if len(methods) > 1:
         words = " and ".join(f"{count} by {HOW_TIMED[method]}" for method, count in methods.items())
         return [
-            (
-                f"Configs were timed in two ways, {words}: do not compare times of one with those "
-                "of the other."
-            )
+            f"Configs were timed in two ways, {words}: do not compare times of one with those of "
+            "the other."
         ]
     if "graph" in methods:
         return [
-            (
-                f"Timed by {HOW_TIMED['graph']}: the kernel is so short that its runs are back to "
-                "back, and find their tensors in the cache if they fit."
-            )
+            f"Timed by {HOW_TIMED['graph']}: the kernel is so short that its runs are back to "
+            "back, and find their tensors in the cache if they fit."
         ]
     return [f"Timed by {HOW_TIMED['events']}."] if methods else []
 

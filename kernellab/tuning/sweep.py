@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from queue import LifoQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
@@ -34,7 +34,7 @@ from kernellab.tuning.records import (
     Trial,
     finalists,
 )
-from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_compiled
+from kernellab.tuning.worker import one_gpu_for_me
 
 _HERE = "kernellab.tuning.worker"
 
@@ -68,8 +68,8 @@ class SweepWorker:
         outcome = self._guarded(
             "run_config", "running", seconds, setup_without_bytes(setup), task, trial_options
         )
-        if process_is_spoilt(outcome):
-            self._worker.close()
+        if outcome.dropped is not None and outcome.dropped.reason == "crash":
+            self._worker.close()  # CUDA repeats the error for all later calls
         return outcome
 
     def machine(self) -> tuple[SweepMachine, Target | None]:
@@ -300,8 +300,8 @@ class ClusterPool:
         return future.result()
 
     def get_ready(self, setup: Setup) -> None:
-        """See WorkerPool. A worker's process starts and takes the arguments while others compile;
-        without a GPU, that of each thread does so with its first config.
+        """A worker's process starts and takes the arguments while others compile; without a GPU,
+        that of each thread does so with its first config.
         """
         light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
         for place in self._places if self._with_gpu else ():
@@ -440,28 +440,7 @@ class SweepProgress:
         self._bar.__exit__(None, None, None)
 
 
-class WorkerPool(Protocol):
-    """Accepts configs, and returns futures of their outcomes."""
-
-    compiles_at_once: int
-    """How many configs it takes to compile at the same time."""
-    runs_at_once: int
-    """How many configs it runs at the same time."""
-
-    def get_ready(self, setup: Setup) -> None:
-        """Start what takes long: processes, torch, and the arguments on each GPU."""
-
-    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
-        """Compile a config."""
-
-    def run(
-        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
-    ) -> Future[Outcome]:
-        """Run a config."""
-
-    def stop(self) -> None:
-        """Cancel all calls."""
-
+WorkerPool = LocalPool | ClusterPool
 
 _TRIES = 3
 """How often a config is given to a pool that loses it."""
@@ -688,7 +667,7 @@ class Sweep:
 
     def _take_run(self, entry: Entry, outcome: Outcome) -> None:
         before = self._compiled.pop(entry.number, Outcome())
-        outcome = with_compiled(outcome, before.compiled)
+        outcome = replace(outcome, compiled=outcome.compiled or before.compiled)
         leads = entry.number in self._leading
         self._leading.discard(entry.number)
         if not self._conduct.measure:

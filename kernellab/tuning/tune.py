@@ -282,9 +282,6 @@ def _timed_baselines(
     return times, notes
 
 
-# Where
-
-
 @dataclass(frozen=True)
 class _Place:
     """Where a sweep compiles and runs."""
@@ -367,9 +364,6 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
         if isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda":
             return tensor.device.index or 0
     return 0
-
-
-# Configs on their way
 
 
 def _pruned(

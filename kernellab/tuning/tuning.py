@@ -42,6 +42,7 @@ from kernellab.tuning.records import (
     source_of,
     tied_with_best,
     timed,
+    tuning_table,
 )
 from kernellab.tuning.worker import installed_triton
 
@@ -246,7 +247,7 @@ def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine,
 def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
     kept: dict[str, Trial] = {}
     for trial in (*left, *right):
-        name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))
+        name = trial.candidate.written
         if name not in kept or _runs(trial) > _runs(kept[name]):
             kept[name] = trial
     return tuple(replace(trial, number=number) for number, trial in enumerate(kept.values()))
@@ -334,10 +335,8 @@ class Tuning(HasCard):
 
     @property
     def best(self) -> Trial:
-        """The fastest config.
-
-        Raises:
-            ArgumentError: nothing was timed; if all configs were dropped, their reasons are listed.
+        """The fastest config. Raises ArgumentError: nothing was timed; if all configs were dropped,
+        their reasons are listed.
         """
         ranked = self.ranked
         if ranked:
@@ -352,10 +351,8 @@ class Tuning(HasCard):
             raise ArgumentError(f"No config of {self.kernel!r} is valid:\n{reasons}")
         raise ArgumentError(
             f"No config of {self.kernel!r} was timed, so there is no fastest config.",
-            advice=(
-                "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table "
-                "shows what the compiler reports."
-            ),
+            advice="Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table "
+            "shows what the compiler reports.",
         )
 
     @property
@@ -379,7 +376,6 @@ class Tuning(HasCard):
     @property
     def table(self) -> Any:
         """One row per config, as a pandas DataFrame; `docs/tuning.md` explains the columns."""
-        from kernellab.tuning.records import tuning_table
 
         return tuning_table(self)
 
@@ -472,10 +468,8 @@ class Tuning(HasCard):
                 return trial
         raise ArgumentError(
             f"The sweep of {self.kernel!r} has no config {shown(number)}.",
-            advice=(
-                f"It has {counted(len(self.trials), 'config')}, whose numbers are the index of "
-                "tuning.table."
-            ),
+            advice=f"It has {counted(len(self.trials), 'config')}, whose numbers are the index of "
+            "tuning.table.",
         )
 
     def _kernel(self, given: Any) -> Any:
@@ -490,10 +484,8 @@ class Tuning(HasCard):
         return self.live.kernel
 
     def with_kernel(self, kernel: Any) -> Tuning:
-        """Return this sweep with its kernel, so that configs can be compiled and applied.
-
-        Raises:
-            ArgumentError: the kernel is not the sweep's.
+        """Return this sweep with its kernel, so that configs can be compiled and applied. Raises
+        ArgumentError: the kernel is not the sweep's.
         """
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
@@ -607,19 +599,14 @@ class Tuning(HasCard):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; return its path.
-
-        Raises:
-            ArchiveError: the file cannot be written.
+        Raises ArchiveError: the file cannot be written.
         """
         return save([self], path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tuning:
-        """Return the sweep of a file, with `kernel` if that is given.
-
-        Raises:
-            ArchiveError: there is no such file, it is damaged or of another version, or it contains
-                several sweeps.
+        """Return the sweep of a file, with `kernel` if that is given. Raises ArchiveError: there is
+        no such file, it is damaged or of another version, or it contains several sweeps.
         """
         tuning = load_one(path, cls)
         return tuning if kernel is None else tuning.with_kernel(kernel)
@@ -648,8 +635,6 @@ class Tuning(HasCard):
         assert best.timing is not None
         return f"{words}; {best.candidate}: {time_text(best.timing.median * 1e3, 4)})"
 
-
-# Whether a sweep's space is too small.
 
 _LEAST_VALUES = 3
 """A parameter with fewer values has only edges."""

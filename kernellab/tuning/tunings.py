@@ -22,7 +22,16 @@ from kernellab.records.display import HasCard, plot, show
 from kernellab.tuning.configs import of_config
 from kernellab.tuning.descriptions import describe_value, types_of_calls
 from kernellab.tuning.files import load_all, save
-from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work, differs, source_of
+from kernellab.tuning.records import (
+    Dropped,
+    Outcome,
+    Timing,
+    Trial,
+    Work,
+    best_table,
+    differs,
+    source_of,
+)
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 
@@ -49,11 +58,7 @@ class Tunings(HasCard, Sequence[Tuning]):
     """Sweeps of one kernel: for several sizes, types, or runs of an autotuner."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
-        """Keep the sweeps in order.
-
-        Raises:
-            ArgumentError: an item is not a sweep, or the sweeps are of several kernels.
-        """
+        """Keep the sweeps in order. Raises ArgumentError: an item is not a sweep of the kernel."""
         self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
         names = {tuning.kernel for tuning in self._tunings}
         if len(names) > 1:
@@ -95,10 +100,8 @@ class Tunings(HasCard, Sequence[Tuning]):
         if len({tuple(tuning.key) for tuning in sweeps}) > 1:
             raise ArgumentError(
                 "These sweeps have keys of different names, so no key can choose a config.",
-                advice=(
-                    "Apply those that have the same: kernellab.Tunings([tuning for tuning in "
-                    'tunings if "n" in tuning.key]).'
-                ),
+                advice="Apply those that have the same: kernellab.Tunings([tuning for tuning in "
+                'tunings if "n" in tuning.key]).',
             )
         gpus = sorted({tuning.machine.gpu for tuning in sweeps})
         if len(gpus) > 1:
@@ -115,7 +118,6 @@ class Tunings(HasCard, Sequence[Tuning]):
     @property
     def table(self) -> Any:
         """The fastest config for each key, as a pandas DataFrame."""
-        from kernellab.tuning.records import best_table
 
         return best_table(self)
 
@@ -280,8 +282,8 @@ def _format_recorded(tuning: Tuning) -> str:
 
 
 def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
-    outcomes = {_name(trial): trial.outcome for trial in recorded.trials}
-    unknown = [trial for trial in tuning.trials if _name(trial) not in outcomes]
+    outcomes = {trial.candidate.written: trial.outcome for trial in recorded.trials}
+    unknown = [trial for trial in tuning.trials if trial.candidate.written not in outcomes]
     if outcomes and len(unknown) == len(tuning.trials):
         raise ArgumentError(
             "The recorded sweep has no time for any config of this space, such as "
@@ -289,9 +291,10 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
             advice=f"A recorded config is {recorded.trials[0].candidate}: space must name the "
             "same parameters and options.",
         )
+    theirs = [outcomes.get(trial.candidate.written, Outcome()) for trial in tuning.trials]
     trials = tuple(
-        replace(trial, outcome=_completed(trial.outcome, outcomes.get(_name(trial), Outcome())))
-        for trial in tuning.trials
+        replace(trial, outcome=_completed(trial.outcome, outcome))
+        for trial, outcome in zip(tuning.trials, theirs)
     )
     notes = [f"times were recorded with {recorded.machine}"]
     if recorded.machine.triton != tuning.machine.triton:
@@ -309,10 +312,6 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
         baselines=recorded.baselines,
         notes=(*tuning.notes, *notes, *recorded.notes),
     )
-
-
-def _name(trial: Trial) -> str:
-    return repr(sorted((name, repr(value)) for name, value in trial.candidate.values.items()))
 
 
 def _completed(here: Outcome, there: Outcome) -> Outcome:

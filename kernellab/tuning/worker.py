@@ -28,6 +28,7 @@ from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import gpu_fault, lock_file, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.machine_code.instructions import matrix_instructions
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
 from kernellab.errors import (
@@ -172,9 +173,7 @@ def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | No
 
 
 def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timing:
-    """Time a function of the user's on the current GPU of this process. `method`: that of the
-    kernels to compare with; None chooses as `measure` does.
-    """
+    """Time a user's function on this process's GPU; a method of None is chosen as in `measure`."""
     if method != "graph":
         timing = Timing.of(do_bench(run, return_mode="all"), "events")
         if method == "events" or timing.median >= SHORT:
@@ -249,8 +248,6 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
         return None
 
 
-# The work of a sweep's processes: compile a config, run it, compare its results, and time it.
-#
 # Everything here is called by name with plain data, so a config that hangs or crashes ends only
 # the process that runs it.
 
@@ -314,7 +311,6 @@ def _summary(compilation: Compilation, seconds: float) -> Compiled:
 
 
 _PTX_MATRIX = re.compile(r"\b((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)[\w.:]*)")
-_AMD_MATRIX = re.compile(r"^[ \t]*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 
@@ -325,7 +321,7 @@ def _matrix_instruction(compilation: Compilation) -> str:
         names = [_MODIFIERS.sub("", name) for name, _ in instructions.most_common(1)]
     else:
         text = compilation.stages["amdgcn"].text if "amdgcn" in compilation.stages else ""
-        names = [name for name, _ in Counter(_AMD_MATRIX.findall(text)).most_common(1)]
+        names = [name for name, _ in matrix_instructions(text).most_common(1)]
     return names[0] if names else ""
 
 
@@ -433,12 +429,6 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def process_is_spoilt(outcome: Outcome) -> bool:
-    """Whether a GPU error made the process unusable: CUDA repeats the error for all later calls."""
-    dropped = outcome.dropped
-    return dropped is not None and dropped.reason == "crash"
-
-
 def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
     """Run a config: compare its results, and time it."""
     prepare(setup)
@@ -457,8 +447,6 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
         return _dropped("out of resources", str(error))
     except torch.OutOfMemoryError as error:
         return _dropped("out of memory", str(error))
-    except MachineError as error:
-        return _dropped("lost", str(error))
     except UnsupportedOperation as error:
         # A limit of the interpreter does not make the config invalid.
         return Outcome(unchecked=error.problem)
@@ -504,11 +492,6 @@ def machine_here(own_gpu: bool) -> tuple[SweepMachine, Target | None]:
     """Return this process's machine and target, with its first GPU if requested and present."""
     gpu = 0 if own_gpu and torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None
-
-
-def with_compiled(outcome: Outcome, compiled: Compiled | None) -> Outcome:
-    """Return the outcome of a run with what the compiler reported before."""
-    return replace(outcome, compiled=outcome.compiled or compiled)
 
 
 class WrongResult(Exception):

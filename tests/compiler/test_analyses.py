@@ -1,6 +1,4 @@
-"""The analyses, held against the metadata, the finished machine code, the compiler's remarks,
-and counting by hand.
-"""
+"""The analyses, against metadata, machine code, the compiler's remarks, and counting by hand."""
 
 import math
 import re

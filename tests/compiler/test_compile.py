@@ -1,6 +1,4 @@
-"""kernellab.compile: every target, what the stages hold, and resources against
-independent readings.
-"""
+"""kernellab.compile: every target, its stages, and resources against independent readings."""
 
 import builtins
 import inspect
@@ -164,9 +162,7 @@ def test_a_cubin_that_is_none(raised):
 
 
 def ptxas_report(compilation, tmp_path):
-    """What ptxas itself says with -v: registers, stack frame, spill stores,
-    static shared memory.
-    """
+    """What ptxas itself says with -v: registers, stack frame, spill stores, shared memory."""
     source = tmp_path / "kernel.ptx"
     source.write_text(compilation.stages["ptx"].text)
     arch = int(compilation.target.arch)
@@ -207,9 +203,7 @@ def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
 
 
 def registers_in_elf(cubin, kernel):
-    """EIATTR_REGCOUNT of .nv.info: format 0x04, attribute 0x2f, size 8,
-    then the symbol's index and the count.
-    """
+    """EIATTR_REGCOUNT of .nv.info: format 0x04, attribute 0x2f, size 8, then symbol and count."""
     (offset,) = struct.unpack_from("<Q", cubin, 0x28)
     entry_size, count, _ = struct.unpack_from("<HHH", cubin, 0x3A)
     for number in range(count):
@@ -242,9 +236,7 @@ def test_amd_resources_are_what_the_assembler_comments_say(target):
     ("name", "shared"), [("sm_80", 2 * 2 * 128 * 64 * 2), ("gfx942", 2 * 128 * 64 * 2)]
 )
 def test_shared_memory_is_that_of_the_pipelines_buffers(name, shared):
-    """sm_80 pipelines A and B (128x64 fp16 each) through num_stages - 1 = 2 buffers;
-    gfx942 through one.
-    """
+    """sm_80 pipelines A and B (128x64 fp16 each) through num_stages - 1 = 2 buffers; gfx942 1."""
     made = compiled(basic.matmul, *MATMUL, **BLOCKS, target=name, record="stages")
     assert made.resources.shared_bytes == shared
 
@@ -320,9 +312,7 @@ def test_heuristics_are_computed_from_the_arguments(messages):
 
 
 def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
-    """Triton's cache knows source and line but no file:
-    two cells with the same text must not share locations.
-    """
+    """Triton's cache knows no file: two cells with the same text must not share locations."""
     text = inspect.getsource(basic)
     for name in ("first.py", "second.py"):
         path = tmp_path / name

@@ -59,9 +59,7 @@ def test_a_refusal_as_data():
     ],
 )
 def test_front_end_errors(kernel, arguments, mark, under_caret, messages):
-    """Inside helpers of helpers, under decorators of several lines, with defaults,
-    in Triton's own library, indented.
-    """
+    """Inside nested helpers, under decorators of several lines, in Triton's library, indented."""
     error = refusal(kernel, "*fp32", target="sm_90", **arguments)
     line, text = faulty_line(mark)
     column = text.index(under_caret) + 1

@@ -269,9 +269,7 @@ def largest_of_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> None:
-    """Four warps leave one number each in shared memory;
-    five shuffles of 128 threads hand on 4 bytes each.
-    """
+    """Four warps leave a number each in shared memory; 5 shuffles of 128 threads move 4 bytes."""
     compilation = compiled(running_sum, "*fp32:16", "*fp32:16", BLOCK=128, REVERSE=False)
     scan = compilation.conversions()[0]
     assert compilation.resources.shared_bytes == 16
@@ -299,9 +297,7 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
     ],
 )
 def test_what_shuffles_hand_on_is_estimated_well(kernel, types, constants) -> None:
-    """The estimate, with no machine code to look at, is what the machine code's shuffles hand on:
-    4 bytes of each thread.
-    """
+    """The estimate without machine code is what its shuffles hand on: 4 bytes of each thread."""
     compilation = compiled(kernel, *types, **constants)
     (one,) = (one for one in compilation.conversions() if one.operation in ("tt.reduce", "tt.scan"))
     passes = [run.label for run in compilation.passes if run.stage == "ttgir"]
@@ -319,9 +315,7 @@ def test_what_shuffles_hand_on_is_estimated_well(kernel, types, constants) -> No
 
 @pytest.mark.slow
 def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
-    """REDUX hands 4 bytes of each thread to the others;
-    what the warps found goes on by shuffles, or by REDUX again.
-    """
+    """REDUX hands on 4 bytes of each thread; the warps' results go on by shuffles, or by REDUX."""
     one = compiled(largest_of_rows, "*i32:16", "*i32:16", ROWS=1, COLUMNS=128).conversions()[0]
     combining = count(one.in_finished_code, "REDUX")
     assert combining == (2 if COMBINES_WARPS_BY_REDUX else 1)

@@ -1,6 +1,4 @@
-"""A Gluon kernel with an instruction that the target does not have is refused: Triton's passes
-would end the process.
-"""
+"""Gluon kernels with an instruction that the target lacks are refused: passes would crash."""
 
 from typing import Any
 

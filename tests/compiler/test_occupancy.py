@@ -1,6 +1,4 @@
-"""Occupancy against NVIDIA's own calculator, against LLVM's own count, and against published facts;
-resources with it.
-"""
+"""Occupancy against NVIDIA's calculator, LLVM's own count, and published facts; resources too."""
 
 import json
 import re

@@ -103,9 +103,7 @@ def test_nothing_of_ours_stays_in_the_backends():
 
 @pytest.mark.slow
 def test_other_threads_compile_undisturbed(monkeypatch):
-    """While one thread records, Triton's own compile in another makes the same code
-    and lands in no record.
-    """
+    """While one thread records, another's compile makes the same code and is not recorded."""
     kernel, call = bound("matmul_small", HOPPER)
     theirs = bare("matmul_small", HOPPER, monkeypatch)
     seen, started = [], threading.Event()
@@ -132,9 +130,7 @@ def test_other_threads_compile_undisturbed(monkeypatch):
 
 
 def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
-    """Proton's instrumentation adds its passes to the pass manager directly,
-    through no name that we stand in for.
-    """
+    """Proton's instrumentation adds its passes to the pass manager through no name of ours."""
     from triton._C import libtriton
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -215,9 +211,7 @@ def test_unchanged_passes_share_one_text(matmul):
     "label", ["source.front_end", "ttir.cse", "ttgir.pipeline", "llir.to_llvmir"]
 )
 def test_op_counts_are_those_of_the_text(matmul, label):
-    """Counted by walking the module; here read from its text:
-    an op's name follows `=`, or starts a line.
-    """
+    """Counted by walking the module; here from its text: a name follows `=`, or starts a line."""
     run = next(run for run in matmul.passes if run.label == label)
     written = re.compile(r'^\s*(?:%[^=]*= )?"?((?:tt|ttg|ttng|arith|scf|cf|llvm)\.[\w.]+)', re.M)
     found: dict[str, int] = {}
@@ -236,9 +230,7 @@ def test_op_counts_are_those_of_the_text(matmul, label):
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_passes_that_have_nothing_to_do_change_nothing(case):
-    """What the recorder takes on trust, printed:
-    passes without an op to act on leave the module as it was.
-    """
+    """What the recorder relies on: passes without an op to act on leave the module as it was."""
     one, target = case
     call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
     watcher = PassRecorder(trusting=False)

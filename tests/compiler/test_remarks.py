@@ -1,6 +1,4 @@
-"""What the compiler says, tied to the kernel's lines;
-held against ptxas's own report and against what MLIR prints.
-"""
+"""The compiler's remarks, by line; against ptxas's own report and what MLIR prints."""
 
 import functools
 import os

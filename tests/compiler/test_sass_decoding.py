@@ -1,6 +1,4 @@
-"""Decoded machine code: control codes against known facts, registers against nvdisasm,
-every opcode's class, AMD.
-"""
+"""Decoded machine code: control codes, registers by nvdisasm, every opcode's class, AMD."""
 
 import collections
 import re
@@ -38,9 +36,7 @@ def compiled(name: str, target: str) -> Compilation:
 
 
 def test_fields_of_a_known_encoding():
-    """The example of Jia et al., section 2.1, in today's field order:
-    nothing set but a stall of 4 cycles and no yield.
-    """
+    """The example of Jia et al., section 2.1, in today's field order: a stall of 4 cycles."""
     codes = control_codes(0x000FC800_00000000)
     assert (codes.stall_cycles, codes.yields) == (4, True)
     assert (codes.write_barrier, codes.read_barrier) == (None, None)
@@ -76,9 +72,7 @@ def until_branch(instructions: tuple[Instruction, ...], start: int) -> list[Inst
 @pytest.mark.parametrize("target", NVIDIA)
 @pytest.mark.parametrize("name", ["softmax", "matmul_small"])
 def test_readers_wait_for_the_scoreboard_that_a_load_set(name, target):
-    """A load takes an unknown time, so its reader, or someone before it, must wait:
-    a fact of the architecture that no table says.
-    """
+    """A load takes an unknown time, so its reader, or an instruction before it, must wait."""
     instructions = compiled(name, target).instructions
     checked = 0
     for at, load in enumerate(instructions):

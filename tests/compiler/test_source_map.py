@@ -1,6 +1,4 @@
-"""Source maps: lines known to hold a load, a dot, a store; chains of helpers;
-what the compile must not change.
-"""
+"""Source maps: lines with a load, a dot, a store; chains of helpers; what must not change."""
 
 import functools
 import json
@@ -50,18 +48,14 @@ def instructions_only(text: str) -> list[str]:
 
 
 def ptx_code(text: str) -> list[str]:
-    """A PTX text without what names places: .loc, .file, labels for debuggers,
-    comments, debug sections.
-    """
+    """A PTX text without what names places: .loc, .file, labels, comments, debug sections."""
     code = text.partition("\t.section")[0].splitlines()
     named = re.compile(r"\s*\.(loc|file)\s|\$L__(tmp|func)")
     return [line.split("//")[0].rstrip() for line in code if not named.match(line)]
 
 
 def ptxas_heeds_lines(name: str, target: str) -> bool:
-    """Where ptxas, given the same instructions under other .loc lines,
-    chooses other registers or another order.
-    """
+    """Where ptxas chooses other registers or another order under other .loc lines."""
     version = triton.__version__.rpartition(".")[0]
     return target == "sm_100" or (
         version in ("3.6", "3.8") and (name, target) == ("layer_norm_backward", "sm_90")
@@ -342,9 +336,7 @@ module {
 
 
 def test_two_calls_of_one_helper_are_told_apart_in_texts_without_links() -> None:
-    """A pass's module before the TTGIR meets machine code in the source alone:
-    by the line of the helper, and by who called it.
-    """
+    """Modules before the TTGIR meet machine code by the line of the helper, and by its caller."""
     compilation = of_corpus("matmul", "sm_90")
     (run,) = [one for one in compilation.passes if one.name == "convert_to_ttgpuir"]
     found = with_passes(compilation.source_map, {run.label: run.text.read()})

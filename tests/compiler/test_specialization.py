@@ -1,6 +1,4 @@
-"""Binding a call and specializing it: the result must be what Triton itself makes
-of the same call.
-"""
+"""Binding a call and specializing it: the result must be what Triton itself makes of it."""
 
 import ml_dtypes
 import numpy
@@ -47,9 +45,7 @@ class DriverOf:
 
 
 def launched_by_triton(monkeypatch, kernel, target, args, keywords):
-    """Signature, constants and attributes that JITFunction.run hands to the compiler,
-    for a GPU that is not there.
-    """
+    """What JITFunction.run hands to the compiler, for a GPU that is not there."""
     seen = {}
 
     def note(*, compile, **rest):

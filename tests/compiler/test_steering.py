@@ -1,6 +1,4 @@
-"""Pipelines edited by name, and IR texts as the input:
-what runs, what is refused, and where the error points.
-"""
+"""Pipelines edited by name, and IR texts as input: what runs, and where errors point."""
 
 import os
 import re
@@ -138,9 +136,7 @@ def test_replacing_the_passes_of_a_stage(whole):
 
 @pytest.mark.slow
 def test_replacing_the_passes_of_a_stage_by_its_own_on_amd():
-    """Passes of one name are others on another backend:
-    "to_llvmir", "accelerate_matmul", "pipeline".
-    """
+    """Passes of one name differ by backend: "to_llvmir", "accelerate_matmul", "pipeline"."""
     whole = matmul(target="gfx942")
     runs = [run for run in whole.passes if run.stage == "ttgir"]
     runs += [run for run in whole.passes if run.stage == "llir" and run.op_counts_after]

@@ -325,9 +325,6 @@ def test_a_kernel_is_compiled_once_for_several_counts(monkeypatch: pytest.Monkey
         line(kernels.gather, 1024, normal(64), torch.zeros(1024, dtype=torch.int64), torch.zeros(1024))  # fmt: skip
 
 
-# The copy engine
-
-
 def described(x: torch.Tensor, *block: int) -> TensorDescriptor:
     return TensorDescriptor.from_tensor(x, list(block))
 
@@ -438,9 +435,6 @@ def test_a_product_whose_warps_are_specialized() -> None:
     assert a.requests == across * down * -(-k // 64)
     assert a.sectors == a.useful_bytes // 32
     assert a.reuse_between_programs == across
-
-
-# Programs that wait
 
 
 def test_accesses_of_programs_that_wait() -> None:

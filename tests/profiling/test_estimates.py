@@ -188,9 +188,6 @@ def test_what_a_run_changes_is_the_samples_own() -> None:
     assert (out == 7).all()
 
 
-# What is made of it
-
-
 def test_an_estimate_says_what_bounds_the_launch(estimated: Estimate, multiplied: Estimate) -> None:
     # What is written fits in the L2 cache, so it may go to DRAM afterwards.
     assert estimated.lower_bound == pytest.approx(8 * SIZE / 4.8e6)
@@ -282,9 +279,6 @@ def test_products_of_instructions() -> None:
     assert (one.macs, one.bits, one.asynchronous) == (16 * 8 * 16, 16, False)
     assert (4 * group.macs, group.asynchronous) == (64 * 128 * 16, True)
     assert product_of("MOVM.16.MT88") is None
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

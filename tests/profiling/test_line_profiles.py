@@ -1,6 +1,4 @@
-"""A launch profiled by marks, on a GPU that is made up: which marks are chosen, what is left of the
-tensors, what is said.
-"""
+"""A launch profiled by marks on a made-up GPU: the marks, what is left of the tensors, messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

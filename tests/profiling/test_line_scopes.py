@@ -207,9 +207,6 @@ def test_amds_gpus_are_refused(raised: Raised) -> None:
     raised(UnsupportedOperation, marked_kernel, made, "lines", 64)
 
 
-# What a launch notes
-
-
 def noted(memory: ReadingMemory, warps: list[list[tuple[int, int]]]) -> Any:
     """The words of one program: of each warp, (mark, clock) of its readings."""
     words = numpy.zeros(HEADER_WORDS + memory.warps + memory.bytes // 4, numpy.uint32)

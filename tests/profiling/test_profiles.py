@@ -181,9 +181,6 @@ def test_what_means_nothing_is_refused(
         made_profile(root=Scope("ROOT", "root")).plot()
 
 
-# Files of elsewhere
-
-
 def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
     made = made_profile()
     file = made.save(tmp_path / "p.hatchet")

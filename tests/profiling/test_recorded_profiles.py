@@ -1,6 +1,4 @@
-"""Profiles that `benchmarks.profile_on_gpu` recorded on an H200, replayed:
-they line up with the code that ran, and are read through its source map.
-"""
+"""Profiles that `benchmarks.profile_on_gpu` recorded on an H200 against the code that ran."""
 
 from collections import Counter
 from pathlib import Path

@@ -31,8 +31,6 @@ from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support import versions
 from tests.support.compiled import of_corpus
 
-# Banks
-
 
 def by_hand(addresses: Iterable[int], size: int) -> int:
     """Wavefronts of one instruction: turns of lanes that take 128 bytes together, each as long as its fullest bank."""
@@ -89,8 +87,6 @@ def test_lanes_that_are_off_ask_for_nothing() -> None:
     assert wavefronts(16 * LANES[None], LANES[None] < 8, 16).wavefronts == 1
     assert wavefronts(0 * column, half, 4, each_alone=True).wavefronts == 16
 
-
-# What threads have in their registers
 
 PTX = """
 .visible .entry probe(.param .u64 probe_param_0)
@@ -200,8 +196,6 @@ def test_blocks_in_another_order_and_registers_of_the_hardware() -> None:
     numpy.testing.assert_array_equal(moved.address - moved.address[0], 4 * LANES)
     assert scaled.address is None, "by how much lanes are apart is not known"
 
-
-# Layouts that a kernel chooses
 
 ROWS: Any = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
 COLUMNS: Any = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
@@ -313,9 +307,6 @@ def test_groups_of_warps() -> None:
         (one,) = [one for one in found.shared if one.action == action]
         assert (one.executions, one.in_loop, one.is_model) == (15, True, False)
         assert (one.instructions, one.wavefronts, one.bytes) == (60, 60, 15 * 4 * 128)
-
-
-# What the compiler makes of operations
 
 
 def product(target: str, **settings: Any) -> Accesses:
@@ -435,9 +426,7 @@ def sums(x, out, n, COUNT: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [1, 2, 4, 12])
 def test_loops_that_the_compiler_unrolls(count: int) -> None:
-    """Each of four warps stores its sum; up to Triton 3.7, one loads the four, stores their sum,
-    and all load that: five of each.
-    """
+    """Four warps store a sum each; up to Triton 3.7, one loads these and stores all: five each."""
     x, out = normal(16 * 256), torch.zeros(1)
     found = kernellab.accesses(sums, (1,), x, out, 3, COUNT=count, BLOCK=256, target="sm_90")
     by_line: Counter[int] = Counter()
@@ -473,9 +462,7 @@ OPCODES = {
     ],
 )  # fmt: skip
 def test_the_machine_code_has_the_same_instructions(name: str) -> None:
-    """Those of tensor maps too, whose fields ptxas reads and writes;
-    products by wgmma have no address.
-    """
+    """Those of tensor maps too, whose fields ptxas accesses; products by wgmma have no address."""
     if name == "matmul_descriptors" and versions.WRITES_TENSOR_MAPS_TOGETHER:
         pytest.skip("this ptxas writes several fields of a tensor map at once")
     compilation = of_corpus(name, "sm_90")

@@ -20,18 +20,14 @@ INT64 = numpy.dtype(numpy.int64)
 
 
 def by_lanes(width: int) -> WarpAccess:
-    """16 lanes an instruction, each with `width` neighbors;
-    every fourth lane of the last instruction holds nothing.
-    """
+    """16 lanes of `width` neighbors; every fourth lane of the last instruction holds nothing."""
     first = numpy.arange(0, 128, width).reshape(-1, 16)
     first[-1, ::4] = NO_ONE
     return WarpAccess(first, width, SIZE, width, 1)
 
 
 def addresses(chance: numpy.random.Generator) -> Any:
-    """Of a tile: with a pattern, backwards too, or without one:
-    near each other, few, all over memory, neighbors in any order.
-    """
+    """Of a tile: a pattern, also backwards, or none: near, few, all over memory, neighbors."""
     base = (1 << 30) + 4 * chance.integers(0, 400, PROGRAMS)
     match int(chance.integers(7)):
         case 0:
@@ -89,9 +85,7 @@ def elements(seen: ObservedAccess, program: int) -> tuple[numpy.ndarray, numpy.n
 def requests(
     seen: ObservedAccess, program: int, access: WarpAccess | Messages
 ) -> Iterator[list[int]]:
-    """The addresses that each instruction's lanes begin at;
-    of messages, also of those that move nothing.
-    """
+    """Where the lanes of each instruction begin; of messages, also of those that move nothing."""
     where, on = elements(seen, program)
     lanes = access.first if isinstance(access, WarpAccess) else access.elements
     for row in lanes.tolist():

@@ -1,6 +1,4 @@
-"""Sweeps on a Dask cluster, and their own processes, which hang, crash and come back; kernels
-and arguments that travel there.
-"""
+"""Sweeps on a Dask cluster, and in processes that hang, crash and come back; what is sent there."""
 
 import linecache
 import os
@@ -134,9 +132,7 @@ class Scattered(tuple[Any, ...]):
 
 
 class IdleClient(ThreadPoolExecutor):
-    """A Dask client of this process. It says which machine it is, and does no work: all is known
-    from the sweep before.
-    """
+    """A Dask client of this process that does no work: all is known from the sweep before."""
 
     def scheduler_info(self, n_workers: int) -> dict[str, Any]:
         return {"workers": {}}
@@ -254,9 +250,6 @@ class Releasing:
         return False
 
 
-# Processes that hang, crash and come back
-
-
 SETUP = Setup(b"", Delivery("none"), None, None, None)
 TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
 
@@ -336,9 +329,6 @@ def test_stopping_ends_a_call_that_is_under_way(pool) -> None:
     hanging = pool.compile(b"", b"hang", 600)
     pool.stop()
     assert hanging.cancelled() or hanging.result().dropped.reason == "crash"
-
-
-# Kernels and arguments that travel to other processes
 
 
 CELL = """

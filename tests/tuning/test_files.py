@@ -1,6 +1,4 @@
-"""Sweeps in files: what they hold, what they can only name, and what is refused; and what a config
-may say, which reaches no command line and names no file.
-"""
+"""Sweeps in files: what they hold, what they only name, what is refused, and unsafe options."""
 
 import json
 import os
@@ -191,9 +189,6 @@ def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, raised) -> None:
     raised(ArgumentError, tuning.with_kernel, applies, match="double")
     older = replace(tuning, constants={"SCALE": 2})
     raised(ArgumentError, older.with_kernel, double, match="SCALE")
-
-
-# Options of configs
 
 
 SWEEP = ROOT / "notebooks/recorded/tuning_h200_vector_add.json"

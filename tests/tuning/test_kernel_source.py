@@ -1,6 +1,4 @@
-"""What a saved sweep keeps of its kernel: where it stood, and its text, which nothing runs; kernels
-that take from modules of the user's.
-"""
+"""What a saved sweep keeps of its kernel, which nothing runs; kernels that use user's modules."""
 
 import importlib
 import json
@@ -110,9 +108,6 @@ def test_another_source_than_the_swept_one_is_said(tmp_path, messages) -> None:
         kept(sweep), text=f"# so\n{kept(sweep).text}".replace("z = 2 x", "twice"), line=7
     )
     assert not differs(kept(sweep), comment)
-
-
-# Kernels that take from modules of the user's
 
 
 TRITON = "import triton\nimport triton.language as tl\n"
@@ -266,9 +261,7 @@ def test_variables_of_the_kernel_are_not_taken_for_globals(written) -> None:
 
 @pytest.mark.slow
 def test_other_processes_get_the_modules_as_they_are_here(written) -> None:
-    """One that was loaded again is another than the process that compiles has had,
-    or than the file holds by now.
-    """
+    """A module that was loaded again differs from the compiling process's, or from the file."""
     helper = (
         f"{TRITON}\n"
         "@triton.jit\n"

@@ -1,6 +1,4 @@
-"""The sweeps that were recorded on an H200, replayed:
-what they say, and how they are used with no GPU.
-"""
+"""The sweeps recorded on an H200, replayed: what they say, and their use without a GPU."""
 
 import json
 import re
@@ -142,9 +140,6 @@ def test_a_config_that_another_triton_compiles_says_so_where_it_is_opened_and_co
     assert not same.compare(46, 47).notes
 
 
-# What is known of configs where no time was taken
-
-
 SIZE = 1 << 16
 
 
@@ -183,9 +178,6 @@ def test_of_types_alone_nothing_is_estimated() -> None:
         space={"BLOCK": [1024]}, cache=False, workers=1, progress=False,
     )  # fmt: skip
     assert "us, estimated" not in tuning.table
-
-
-# What a launch moves and computes
 
 
 SIZES = {"x_ptr": 100, "y_ptr": 200, "z_ptr": 1000, "out_ptr": 5000}

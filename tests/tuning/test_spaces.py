@@ -74,9 +74,6 @@ def test_an_autotuners_own_pruning_counts(raised) -> None:
     raised(ArgumentError, candidates, pruned, None, SM_90, ("x", 1), {}, match="pruned")
 
 
-# The table of a sweep
-
-
 VALUES: dict[str, list[Any]] = {
     "BLOCK": [64, None, 128], "FAST": [True, False, None], "EXACT": [True, False, True],
     "FACTOR": [0.5, 2, None], "DTYPE": [tl.float16, tl.bfloat16, tl.float32],
@@ -91,9 +88,7 @@ PLAIN = {"int64", "Int64", "float64", "bool", "boolean", "string"}
 
 
 def of_every_kind(us: float | None) -> kernellab.Tuning:
-    """A sweep whose parameters are of all kinds;
-    the second config has only some, and was dropped before it compiled.
-    """
+    """A sweep of parameters of all kinds; the second config, with only some, was dropped."""
     trials = []
     for number in range(3):
         values = {name: column[number] for name, column in VALUES.items()}

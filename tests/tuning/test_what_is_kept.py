@@ -267,9 +267,6 @@ def test_what_is_the_machines_fault() -> None:
     assert not triton_api.is_machines_fault(caused(RuntimeError("PassManager::run failed")))
 
 
-# A sweep whose process is killed leaves nothing: no memory, no file, no process
-
-
 KILLED = textwrap.dedent("""
     import torch, kernellab
     from tests.kernels.tuned import double

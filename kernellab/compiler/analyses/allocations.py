@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
+from typing import Any, TypeVar
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -37,6 +38,8 @@ from kernellab.ir import flow, tt, ttg, ttng
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 
+Buffer = TypeVar("Buffer", SharedBuffer, TensorBuffer)
+
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 
@@ -50,8 +53,16 @@ ALLOCATIONS = (ttg.LocalAllocOp, ttng.TmemAllocOp)
 """Operations that allocate a buffer and do nothing else; others have scratch space."""
 
 
-def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
-    """The layout of a module's shared memory."""
+def shared_memory_of(opened: OpenedModules) -> SharedMemory:
+    """The layout of shared memory after the pass that allocates it."""
+    target = opened.compilation.target
+    allocated = opened.compilation.first_pass("allocate_shared_memory")
+
+    def measure(text: str) -> int:
+        total: int = opened.query(allocated_bytes, text, target, allocated.arguments)
+        return total
+
+    module = opened.after(allocated)
     number = numbered(module)
     views = views_of(module)
     allocating = [op for op in number if allocates(op)]
@@ -70,17 +81,23 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
         if not isinstance(op, tt.FuncOp) or _offset(op) < (integer(module, "ttg.shared") or 0)
     ]
     return SharedMemory(
-        buffers=tuple(_with_sharers(buffers)),
+        buffers=_with_sharers(buffers),
         total_bytes=integer(module, "ttg.shared") or 0,
-        read_from=read_from,
-        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
-        positions=tuple(changes_of_line(number)),
-        loops=tuple(loops(module, number)),
-        warp_groups=tuple(warp_groups(number)),
+        read_from=allocated.label,
+        **_landmarks(module, number),
     )
 
 
-def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
+def _landmarks(module: builtin.ModuleOp, number: Mapping[Operation, int]) -> dict[str, Any]:
+    return {
+        "kernel": next((symbol(function, "sym_name") for function in functions(module)), ""),
+        "positions": tuple(_changes_of_line(number)),
+        "loops": tuple(_loops(module, number)),
+        "warp_groups": tuple(_warp_groups(number)),
+    }
+
+
+def _changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
     """Where the module's text comes to another line of the kernel."""
     line = None
     for op, at in number.items():
@@ -90,7 +107,7 @@ def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, Sour
             yield at, position
 
 
-def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+def _loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of what a branch leads back to, the outer loops first."""
     spans = [
         (number[first], number[end])
@@ -102,32 +119,28 @@ def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[
     yield from sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
-def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+def _warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of each region of a warp-specialized operation."""
     for op in number:
         if isinstance(op, ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
             for region in op.regions:
-                inside = [number[inner] for inner in region.walk() if inner is not op]
-                if inside and not _holds_partitions(region):
+                ops = list(region.walk())
+                inside = [number[inner] for inner in ops if inner is not op]
+                partitions = any(isinstance(op, ttg.WarpSpecializePartitionsOp) for op in ops)
+                if inside and not partitions:
                     yield min(inside), max(inside)
 
 
-def _holds_partitions(region: Region) -> bool:
-    return any(isinstance(op, ttg.WarpSpecializePartitionsOp) for op in region.walk())
-
-
-def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
-    return [
+def _with_sharers(buffers: list[Buffer]) -> tuple[Buffer, ...]:
+    return tuple(
         replace(
             buffer,
             shares_with=tuple(
-                other.name
-                for other in buffers
-                if other is not buffer and buffer.offset < other.end and other.offset < buffer.end
+                other.name for other in buffers if other is not buffer and buffer.overlaps(other)
             ),
         )
         for buffer in buffers
-    ]
+    )
 
 
 def allocates(op: Operation) -> bool:
@@ -304,19 +317,6 @@ def _end(op: Operation, number: Mapping[Operation, int]) -> int:
     return max(number[inner] for inner in op.walk())
 
 
-def shared_memory_of(opened: OpenedModules) -> SharedMemory:
-    """The layout of shared memory after the pass that allocates it."""
-    target, allocated = (
-        opened.compilation.target,
-        opened.compilation.first_pass("allocate_shared_memory"),
-    )
-    return shared_memory(
-        opened.after(allocated),
-        lambda text: opened.query(allocated_bytes, text, target, allocated.arguments),
-        allocated.label,
-    )
-
-
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"
 """The attributes with which the pass says where a buffer begins."""
@@ -328,8 +328,22 @@ Allocate = Callable[[str], tuple[Sequence[Place], int]]
 """Where a module's buffers begin, and its columns, by the compiler's pass on its text."""
 
 
-def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
-    """The layout of a module's tensor memory."""
+def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
+    """The layout of tensor memory after the pass that allocates it; none where there is none."""
+    compilation = opened.compilation
+    if not has_tensor_memory(compilation.target):
+        absence = (
+            f"Only GPUs of compute capability 10 have tensor memory, not {compilation.target}."
+        )
+        return TensorMemory((), 0, "", compilation.kernel, absence=absence)
+    allocated = compilation.first_pass("allocate_tensor_memory")
+
+    def allocate(text: str) -> tuple[Sequence[Place], int]:
+        places: tuple[Sequence[Place], int]
+        places = opened.query(tensor_memory_places, text, compilation.target)
+        return places
+
+    module = opened.after(allocated)
     number = numbered(module)
     views = views_of(module, COLUMN)
     allocating = [op for op in number if COLUMN in op.attributes]
@@ -355,27 +369,12 @@ def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) 
             )
         )
     return TensorMemory(
-        buffers=tuple(_with_tensor_sharers(buffers)),
+        buffers=_with_sharers(buffers),
         total_columns=integer(module, TOTAL) or 0,
-        read_from=read_from,
-        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
-        positions=tuple(changes_of_line(number)),
-        loops=tuple(loops(module, number)),
-        warp_groups=tuple(warp_groups(number)),
+        read_from=allocated.label,
         absence="" if buffers else "The program allocates no tensor memory.",
+        **_landmarks(module, number),
     )
-
-
-def _with_tensor_sharers(buffers: list[TensorBuffer]) -> list[TensorBuffer]:
-    return [
-        replace(
-            buffer,
-            shares_with=tuple(
-                other.name for other in buffers if other is not buffer and buffer.overlaps(other)
-            ),
-        )
-        for buffer in buffers
-    ]
 
 
 def _tensor_size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) -> tuple[int, int]:
@@ -407,19 +406,3 @@ def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
     block.add_op(builtin.UnrealizedConversionCastOp.get(used, [builtin.i32]))
     block.add_op(builtin.UnregisteredOp.with_name("tt.return").create())
     return kernel_text(block, [], module, leave_out=TOTAL)
-
-
-def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
-    """The layout of tensor memory after the pass that allocates it; none where there is none."""
-    compilation = opened.compilation
-    if not has_tensor_memory(compilation.target):
-        absence = (
-            f"Only GPUs of compute capability 10 have tensor memory, not {compilation.target}."
-        )
-        return TensorMemory((), 0, "", compilation.kernel, absence=absence)
-    allocated = compilation.first_pass("allocate_tensor_memory")
-    return tensor_memory(
-        opened.after(allocated),
-        lambda text: opened.query(tensor_memory_places, text, compilation.target),
-        allocated.label,
-    )

@@ -75,11 +75,6 @@ def power_of_two_in(number: int) -> int:
     return number & -number if number else _LARGEST
 
 
-def _constant(value: SSAValue, number: int) -> _Facts:
-    rank = _rank(value)
-    return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(value), number)
-
-
 # One rule per operation
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
@@ -95,22 +90,20 @@ def _rule(*operations: type[Operation]) -> Callable[[_Rule], _Rule]:
     return register
 
 
-def _number(op: Operation, name: str) -> int:
-    value = modules.attribute(op, name)
-    assert isinstance(value, builtin.IntegerAttr)
-    return value.value.data
-
-
 @_rule(mlir.ConstantOp)
 def _of_constant(op: Operation, _: list[_Facts]) -> _Facts:
     assert isinstance(op, mlir.ConstantOp)
     number, result = op.integer, op.results[0]
-    return _nothing(result) if number is None else _constant(result, number)
+    if number is None:
+        return _nothing(result)
+    rank = _rank(result)
+    return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(result), number)
 
 
 @_rule(tt.MakeRangeOp)
 def _of_range(op: Operation, _: list[_Facts]) -> _Facts:
-    start, end = _number(op, "start"), _number(op, "end")
+    assert isinstance(op, tt.MakeRangeOp)
+    start, end = op.start.value.data, op.end.value.data
     return _Facts((end - start,), (power_of_two_in(start),), (1,))
 
 
@@ -123,7 +116,7 @@ def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
 
 @_rule(tt.ExpandDimsOp)
 def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
-    (tile,), axis = given, _number(op, "axis")
+    (tile,), axis = given, modules.integer(op, "axis") or 0
     along = zip(tile.contiguity, tile.divisibility)
     # A run of neighbors stops being one along the new dimension:
     # its later elements are divisible by nothing.
@@ -156,12 +149,11 @@ def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
     assert isinstance(order, builtin.DenseArrayBase)
     (tile,), places = given, [int(place) for place in order.get_values()]
 
-    def moved(numbers: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(numbers[place] for place in places)
-
-    return _Facts(
-        moved(tile.contiguity), moved(tile.divisibility), moved(tile.constancy), tile.value
+    contiguity, divisibility, constancy = (
+        tuple(numbers[place] for place in places)
+        for numbers in (tile.contiguity, tile.divisibility, tile.constancy)
     )
+    return _Facts(contiguity, divisibility, constancy, tile.value)
 
 
 @_rule(
@@ -215,14 +207,11 @@ def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
     kept_left = left.contiguity if right.value == 1 else ones
     kept_right = right.contiguity if left.value == 1 else ones
     both = zip(divisible(left, right), divisible(right, left))
-    known = left.value is not None and right.value is not None
     return _Facts(
         tuple(max(a, b) for a, b in zip(kept_left, kept_right)),
         tuple(min(a * b, _LARGEST) for a, b in both),
         _gcds(left.constancy, right.constancy),
-        left.value * right.value
-        if known and left.value is not None and right.value is not None
-        else None,
+        None if left.value is None or right.value is None else left.value * right.value,
     )
 
 
@@ -275,7 +264,7 @@ def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
 def _of_comparison(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     constancy = list(_gcds(left.constancy, right.constancy))
-    predicate = _number(op, "predicate")
+    predicate = modules.integer(op, "predicate")
     for d in range(len(constancy)):
         # x < n with x contiguous: elements up to the next multiple of what divides
         # both compare alike.
@@ -313,11 +302,8 @@ def _of_extremum(op: Operation, given: list[_Facts]) -> _Facts:
 @_rule(mlir.SelectOp)
 def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
     condition, left, right = given
-    same = (
-        condition.constancy
-        if len(condition.constancy) == len(left.constancy)
-        else _sizes(op.results[0])
-    )
+    is_tile = len(condition.constancy) == len(left.constancy)
+    same = condition.constancy if is_tile else _sizes(op.results[0])
     joined = left.join(right)
     return replace(
         joined,
@@ -352,7 +338,8 @@ class _AxisDomain:
     ) -> Iterator[tuple[SSAValue, _Facts]]:
         if isinstance(op, mlir.ForOp):
             if op.lower in states and op.step in states:
-                yield op.block.args[0], _counter(states[op.lower], states[op.step])
+                start, step = states[op.lower].divisibility[0], states[op.step].divisibility[0]
+                yield op.block.args[0], _Facts((1,), (gcd(start, step),), (1,))
         elif (rule := _RULES.get(type(op))) is not None:
             if all(operand in states for operand in op.operands):
                 facts = rule(op, [states[operand] for operand in op.operands])
@@ -362,11 +349,6 @@ class _AxisDomain:
 
     def join(self, left: _Facts, right: _Facts) -> _Facts:
         return left.join(right)
-
-
-def _counter(start: _Facts, step: _Facts) -> _Facts:
-    """A loop's counter: start plus a multiple of the step."""
-    return _Facts((1,), (gcd(start.divisibility[0], step.divisibility[0]),), (1,))
 
 
 _HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
@@ -394,13 +376,6 @@ def _with_hints(op: Operation, facts: _Facts) -> _Facts:
 
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
 """The widths, in bytes, of the finished code's accesses to global memory for a line."""
-
-
-def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
-    """The accesses to global memory of a module of TTGIR, those of single elements included."""
-    facts = _solve(module)
-    accesses = [op for op in module.walk() if has(op, PointerAccess)]
-    return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), read_from)
 
 
 RunOf = Callable[[SSAValue], tuple[int, int] | None]
@@ -537,8 +512,11 @@ def access_width(line: str) -> int | None:
 
 
 def axis_info_of(opened: modules.OpenedModules) -> AxisInfo:
-    """The accesses to global memory of the finished TTGIR."""
-    return axis_info(opened.snapshot("ttgir"), _widths_by_line(opened.compilation), "ttgir")
+    """The accesses to global memory of the finished TTGIR, those of single elements included."""
+    module, widths_of = opened.snapshot("ttgir"), _widths_by_line(opened.compilation)
+    facts = _solve(module)
+    accesses = [op for op in module.walk() if has(op, PointerAccess)]
+    return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), "ttgir")
 
 
 def _widths_by_line(compilation: Compilation) -> WidthsOf:

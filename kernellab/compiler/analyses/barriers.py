@@ -104,14 +104,8 @@ def barriers(
         author: Author = "membar analysis" if is_new else "program"
         inserted.append(records.Barrier(modules.kind(op), number[op], position, hazards, author))
     scratch = {b.position: b for b in reversed(memory.buffers) if b.is_scratch}
-    for position, count in left.items():
-        owner = scratch.get(position)
-        for _ in range(max(count, 0)):
-            inserted.append(
-                _lowering_barrier(
-                    position, owner.operation if owner else "", owner.name if owner else ""
-                )
-            )
+    for position in left.elements():
+        inserted.append(_lowering_barrier(position, scratch.get(position)))
     return records.Barriers(tuple(inserted), in_finished_code, read_from)
 
 
@@ -128,15 +122,16 @@ def _barriers_of(
 
 
 def _lowering_barrier(
-    position: SourcePosition | None, operation: str, buffer: str
+    position: SourcePosition | None, scratch: records.SharedBuffer | None
 ) -> records.Barrier:
     """A barrier inside an operation, whose warps exchange data through its scratch space."""
-    hazards: tuple[records.Hazard, ...] = ()
-    if buffer:
-        write = records.SharedMemoryAccess(operation, "write", buffer, 0, position)
-        read = records.SharedMemoryAccess(operation, "read", buffer, 0, position)
-        hazards = (records.Hazard("read after write", write, read),)
-    return records.Barrier(operation or "unknown", 0, position, hazards, "lowering")
+    if scratch is None:
+        return records.Barrier("unknown", 0, position, (), "lowering")
+    place = (scratch.name, 0, position)
+    write = records.SharedMemoryAccess(scratch.operation, "write", *place)
+    read = records.SharedMemoryAccess(scratch.operation, "read", *place)
+    hazards = (records.Hazard("read after write", write, read),)
+    return records.Barrier(scratch.operation, 0, position, hazards, "lowering")
 
 
 _Bytes = Mapping[Operation, tuple[str, int, int]]
@@ -297,11 +292,8 @@ _ALIAS_OR_PLACE = re.compile(r'#loc\d*|"([^"]+)":(\d+):(\d+)')
 def lowered_barriers(text: str) -> list[tuple[SourcePosition, ...]]:
     """The places, innermost first, of the barriers in a module of LLVM's dialect."""
     aliases = dict(_ALIAS.findall(text))
-    positions = []
-    for line in text.splitlines():
-        if match := _LLVM_BARRIER.match(line):
-            positions.append(tuple(_places(match[1], aliases)))
-    return positions
+    matches = filter(None, map(_LLVM_BARRIER.match, text.splitlines()))
+    return [tuple(_places(match[1], aliases)) for match in matches]
 
 
 def _places(location: str, aliases: Mapping[str, str]) -> Iterator[SourcePosition]:
@@ -328,10 +320,8 @@ def barriers_of(opened: modules.OpenedModules) -> records.Barriers:
     without = _before_membar(compilation)
     if without is None:
         # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
-        without, text = (
-            before,
-            opened.query(with_barriers, before.text.read(), compilation.target),
-        )
+        without = before
+        text = opened.query(with_barriers, before.text.read(), compilation.target)
     else:
         text = opened.generic_text(before)
     original = [modules.kind(op) for op in read_module(opened.generic_text(without)).walk()]

@@ -138,8 +138,17 @@ class Questions:
     opcodes: Opcodes
 
 
-def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> Conversions:
+def conversions_of(opened: modules.OpenedModules, snapshot: str) -> Conversions:
     """The operations of a module that bring elements to other threads, or may have to."""
+    compilation, module = opened.compilation, opened.snapshot(snapshot)
+    query = Questions(
+        layouts=opened.layouts_of,
+        compose=bases_between,
+        measure=functools.cache(
+            lambda text: opened.query(allocated_bytes, text, compilation.target, ())
+        ),
+        opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
+    )
     numbers = modules.numbered(module)
     moving = [op for op in numbers if _moves(op)]
     types = [value.type for op in moving for value in (*op.operands, *op.results)]
@@ -153,7 +162,7 @@ def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> C
             )
             for op in moving
         ),
-        read_from,
+        snapshot,
     )
 
 
@@ -303,12 +312,11 @@ class _Explanation:
 
 def _stays(bases: Mapping[str, Bases], level: str, place: int) -> bool:
     """Whether every holder's element is at the holder's own `level`, whatever the others are."""
-    for name, vectors in bases.items():
-        for bit, vector in enumerate(vectors):
-            expected = 1 << bit if name == level else 0
-            if vector[place] != expected:
-                return False
-    return True
+    return all(
+        vector[place] == (1 << bit if name == level else 0)
+        for name, vectors in bases.items()
+        for bit, vector in enumerate(vectors)
+    )
 
 
 def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
@@ -345,20 +353,6 @@ def _element_bytes(type: Attribute) -> int:
 def _neighbors(ops: Iterable[Operation], but: Operation) -> tuple[Neighbor, ...]:
     neighbors = [Neighbor(modules.kind(op), modules.position_of(op)) for op in ops if op is not but]
     return tuple(dict.fromkeys(neighbors))
-
-
-def conversions_of(opened: modules.OpenedModules, snapshot: str) -> Conversions:
-    """Where tiles change their layout, in one module."""
-    compilation = opened.compilation
-    query = Questions(
-        layouts=opened.layouts_of,
-        compose=bases_between,
-        measure=functools.cache(
-            lambda text: opened.query(allocated_bytes, text, compilation.target, ())
-        ),
-        opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
-    )
-    return conversions(opened.snapshot(snapshot), query, snapshot)
 
 
 _MOVING = ("lanes", "shared load", "shared store", "barrier")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,7 +24,6 @@ from kernellab.triton_api.layouts import TileType
 
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
-    from kernellab.records.layouts import Layout
 
 
 # How layouts travel through a module: which values hand theirs on to which, and which operations
@@ -150,21 +148,6 @@ QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
 
 
-def layouts(module: builtin.ModuleOp, query: QueryLayouts, read_from: str) -> Layouts:
-    """The layouts of all tiles of a module that have one.
-
-    Args:
-        module: TTGIR.
-        query: queries Triton.
-        read_from: the stage or pass that made the module.
-    """
-    tiles = [(value, op, number) for value, op, number in _values(module) if tile_type(value.type)]
-    known = layouts_by_type((value.type for value, _, _ in tiles), query)
-    return Layouts(
-        tuple(_tile(value, op, number, known[value.type]) for value, op, number in tiles), read_from
-    )
-
-
 def has_tiles(module: builtin.ModuleOp) -> bool:
     """Whether any value of a module is a tile, with a layout or without."""
     return any(
@@ -220,9 +203,12 @@ def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutEr
 
 
 def layouts_of_tiles(opened: modules.OpenedModules, snapshot: str) -> Layouts:
-    """The layouts of the tiles of one module."""
     compilation = opened.compilation
-    tiles = layouts(opened.snapshot(snapshot), opened.layouts_of, snapshot)
+    values = [each for each in _values(opened.snapshot(snapshot)) if tile_type(each[0].type)]
+    known = layouts_by_type((value.type for value, _, _ in values), opened.layouts_of)
+    tiles = Layouts(
+        tuple(_tile(value, op, number, known[value.type]) for value, op, number in values), snapshot
+    )
     if not tiles.tiles and not has_tiles(opened.snapshot(opened.first_stage)):
         raise ArgumentError(
             f"{compilation.kernel!r} has no tiles: it computes with single numbers, which "
@@ -231,12 +217,10 @@ def layouts_of_tiles(opened: modules.OpenedModules, snapshot: str) -> Layouts:
     if not tiles.tiles:
         raise ArgumentError(
             f"The tiles of {snapshot!r} have no layouts.",
-            advice=(
-                "Tiles get layouts on the way to TTGIR: use 'ttgir', or a pass after "
-                "'ttgir.convert_to_ttgpuir'."
-            ),
+            advice="Tiles get layouts on the way to TTGIR: use 'ttgir', or a pass after "
+            "'ttgir.convert_to_ttgpuir'.",
         )
-    types = functools.cache(
+    types = cache(
         lambda: types_by_name(opened.snapshot("ttir")) if "ttir" in compilation.stages else {}
     )
     return replace(
@@ -245,8 +229,6 @@ def layouts_of_tiles(opened: modules.OpenedModules, snapshot: str) -> Layouts:
         type_in_kernel=lambda name: types().get(name),
     )
 
-
-# Where a name of the kernel has gone that no tile of a module has any more
 
 _WITHOUT_LAYOUTS = ("source", "ttir")
 
@@ -329,9 +311,7 @@ class WarpAccesses:
         self._widths = vector_widths(module, self._run)
 
     def __getitem__(self, op: Operation) -> WarpAccess:
-        """How an operation accesses its tile. Raises LayoutError: Triton does not say who holds the
-        tile.
-        """
+        """How an operation accesses its tile. Raises LayoutError: its layout is not known."""
         pointers = modules.pointers_of(op)
         width = self._width(op)
         first = self._holders(pointers)

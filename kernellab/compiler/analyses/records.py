@@ -6,13 +6,21 @@ The source of each number is in the docstring of its class.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernellab.common.text import counted, joined_sizes
 from kernellab.errors import LayoutError, SourcePosition
-from kernellab.records.display import HasCard, RowSequence, column_names, data_frame, plot, show
+from kernellab.records.display import (
+    HasCard,
+    HasRows,
+    RowSequence,
+    column_names,
+    data_frame,
+    plot,
+    show,
+)
 from kernellab.records.layouts import Layout
 
 
@@ -316,11 +324,6 @@ def _sum_text(sums: Mapping[str, int]) -> str:
     return " + ".join(parts) or "0"
 
 
-# How the shared memory of a program is laid out, and its tensor memory.
-#
-# The source of each number is in the docstring of its class.
-
-
 @dataclass(frozen=True)
 class SharedBuffer:
     """One piece of shared memory (AMD: LDS) that a kernel's module has."""
@@ -346,6 +349,10 @@ class SharedBuffer:
     @property
     def end(self) -> int:
         return self.offset + self.size_bytes
+
+    def overlaps(self, other: SharedBuffer) -> bool:
+        """Whether both have a byte."""
+        return self.offset < other.end and other.offset < self.end
 
     @property
     def is_scratch(self) -> bool:
@@ -542,7 +549,7 @@ class TileLayout(HasCard):
 
 
 @dataclass(frozen=True)
-class Layouts(HasCard):
+class Layouts(HasCard, HasRows[TileLayout]):
     """The tiles of a kernel's module, in the order of its text."""
 
     tiles: tuple[TileLayout, ...]
@@ -554,6 +561,7 @@ class Layouts(HasCard):
         repr=False, compare=False, default=lambda _: None
     )
     """Shape and element type of what the kernel's TTIR has by a name; None where not known."""
+    _rows = "tiles"
 
     def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
         """Every tile that has that name in the kernel, in the order of the text.
@@ -573,12 +581,6 @@ class Layouts(HasCard):
         if (own := self.type_in_kernel(name)) is not None:
             matching.sort(key=lambda tile: not tile.has_type(*own))
         return tuple(matching)
-
-    def __iter__(self) -> Iterator[TileLayout]:
-        return iter(self.tiles)
-
-    def __len__(self) -> int:
-        return len(self.tiles)
 
     def __str__(self) -> str:
         """A line for each tile."""
@@ -602,8 +604,6 @@ class Layouts(HasCard):
         columns = [name for name in column_names(TileLayout) if name != "layout"]
         return data_frame(self.tiles, columns)
 
-
-# Where the tiles of a kernel's module change their layout, and what that costs.
 
 Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
 """How elements get to the threads that need them: they are there; in other registers

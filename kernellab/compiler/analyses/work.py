@@ -59,11 +59,12 @@ class _Repeats:
     unknown: tuple[str, ...] = ()
 
 
-def work(module: Operation, read_from: str) -> Work:
-    """What one program of a kernel does, by operation, in the order of execution."""
+def work_of(opened: OpenedModules) -> Work:
+    """What one program does, by operation, in the order of execution, by the record's first IR."""
+    module = opened.snapshot(opened.first_stage)
     by_name = {symbol(function, "sym_name"): function for function in functions(module)}
     kernel = next(f for f in by_name.values() if symbol(f, "sym_visibility") == "public")
-    return Work(tuple(_items(kernel, _Repeats(), by_name)), read_from)
+    return Work(tuple(_items(kernel, _Repeats(), by_name)), opened.first_stage)
 
 
 def _items(
@@ -106,9 +107,6 @@ def _repeated(loop: mlir.ForOp, repeats: _Repeats) -> _Repeats:
     return replace(repeats, unknown=(*repeats.unknown, name))
 
 
-# What one operation does
-
-
 def count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
     if has(op, DotLike):
@@ -136,8 +134,8 @@ _FP4 = 4
 
 
 def _holds_fp4(op: Operation) -> bool:
-    element, along_k = attribute(op, "a_elem_type"), attribute(op, "lhs_k_pack")
-    if isinstance(along_k, builtin.IntegerAttr) and along_k.value.data == 0:
+    element = attribute(op, "a_elem_type")
+    if integer(op, "lhs_k_pack") == 0:
         return False
     if isinstance(element, builtin.IntegerAttr):
         return element.value.data == _FP4
@@ -156,9 +154,6 @@ def size_in_bytes(type: Attribute) -> int:
     if isinstance(type, TensorDescType):
         type = type.block
     return prod(shape(type)) * max(bit_width(element_type(type)) // 8, 1)
-
-
-# Values that bound a loop
 
 
 def constant(value: SSAValue) -> int | None:
@@ -194,14 +189,10 @@ def format_integer(value: SSAValue) -> str:
     return f"{name} (line {place.line})" if place else name
 
 
-def work_of(opened: OpenedModules) -> Work:
-    """Arithmetic and bytes of one program, counted from the first IR that the record has."""
-    return work(opened.snapshot(opened.first_stage), opened.first_stage)
-
-
-def call_graph(module: Operation, read_from: str) -> CallGraph:
-    """The call graph of a module of TTIR or TTGIR."""
-    return CallGraph(tuple(_function(op) for op in functions(module)), read_from)
+def call_graph_of(opened: OpenedModules) -> CallGraph:
+    """The functions left after inlining, and who calls whom."""
+    module = opened.snapshot(opened.first_stage)
+    return CallGraph(tuple(map(_function, functions(module))), opened.first_stage)
 
 
 def _function(op: Operation) -> Function:
@@ -209,32 +200,16 @@ def _function(op: Operation) -> Function:
     return Function(
         name=symbol(op, "sym_name"),
         is_kernel=symbol(op, "sym_visibility") == "public",
-        noinline=_is_true(op, "noinline"),
+        noinline=bool(integer(op, "noinline")),
         calls=tuple(symbol(inner, "callee") for inner in inside if isinstance(inner, tt.CallOp)),
         operations=len(inside),
         position=position_of(op),
     )
 
 
-def _is_true(op: Operation, name: str) -> bool:
-    value = attribute(op, name)
-    return isinstance(value, builtin.IntegerAttr) and value.value.data != 0
-
-
-def call_graph_of(opened: OpenedModules) -> CallGraph:
-    """The functions left after inlining, and who calls whom."""
-    return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)
-
-
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"
 LAST_STAGE = "tt.scheduled_max_stage"
-
-
-def pipeline_stages(module: Operation, read_from: str) -> PipelineStages:
-    """The scheduled loops of a module, in the order of its text."""
-    loops = [op for op in module.walk() if integer(op, LAST_STAGE) is not None]
-    return PipelineStages(tuple(_loop(op) for op in loops), read_from)
 
 
 def _loop(loop: Operation) -> ScheduledLoop:
@@ -251,8 +226,10 @@ def _loop_of(op: Operation) -> Operation | None:
 
 
 def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:
-    """The schedule of each software-pipelined loop."""
+    """The schedule of each software-pipelined loop, in the order of the module's text."""
     scheduled = [run for run in opened.compilation.passes if "schedule_loops" in run.name]
     if not scheduled:
         return PipelineStages((), "")
-    return pipeline_stages(opened.after(scheduled[-1]), scheduled[-1].label)
+    module = opened.after(scheduled[-1])
+    loops = [op for op in module.walk() if integer(op, LAST_STAGE) is not None]
+    return PipelineStages(tuple(map(_loop, loops)), scheduled[-1].label)

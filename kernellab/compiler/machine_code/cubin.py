@@ -27,9 +27,7 @@ class Section:
 
 
 def sections(cubin: bytes) -> dict[str, Section]:
-    """The sections of a cubin by name. Raises CompileError: the bytes are not a 64-bit ELF file, or
-    are damaged.
-    """
+    """The sections of a cubin by name. Raises CompileError: it is not a valid 64-bit ELF file."""
     if cubin[:5] != b"\x7fELF\x02":
         raise CompileError(
             "The bytes are not a cubin: they do not begin as a 64-bit ELF file does.",
@@ -110,8 +108,6 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
         elif kind != _NO_BITS_ATTRIBUTE:
             at += value  # The number is the size of what follows.
 
-
-# Line tables
 
 _LINE_HEADER = struct.Struct("<IHIBBbBB")
 """DWARF 2, 6.2.4: lengths, version, smallest instruction, default_is_stmt, line_base, ..."""

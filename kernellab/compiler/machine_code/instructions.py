@@ -273,20 +273,14 @@ def _address_span(
 ) -> int:
     """E is a 64-bit address; before sm_80 and in some atomics nothing else says so."""
     if root in _GENERIC:
-        return (
-            2
-            if "E" in modifiers and not match["suffix"] and not _has_base(operands, position, match)
-            else 1
-        )
+        operand = operands[position]
+        # A register of [R4.U32+UR6] is a 32-bit offset to a 64-bit uniform base.
+        has_base = match["file"] == "UR" and ".64" in operand and "desc" in operand
+        return 2 if "E" in modifiers and not match["suffix"] and not has_base else 1
     if root.startswith("UTMA") or root == "CCTL":
         return _tma_span(root, modifiers, position) if match["file"] == "UR" else 1
     # The scales of a block-scaled product in tensor memory are the sixth operand.
     return 2 if re.fullmatch(r"UTC\w+MMA", root) and position == 5 else 1
-
-
-def _has_base(operands: Sequence[str], position: int, match: re.Match[str]) -> bool:
-    """Whether a register is a 32-bit offset to a 64-bit uniform base: [R4.U32+UR6]."""
-    return match["file"] == "UR" and ".64" in operands[position] and "desc" in operands[position]
 
 
 def _tma_span(root: str, modifiers: list[str], position: int) -> int:
@@ -470,11 +464,7 @@ def _function_name(label: str) -> str | None:
     A function that the kernel calls is named "$kernel$its_name";
     what ptxas adds, "$__internal_0_$its_name".
     """
-    if label.startswith("."):
-        return None
-    if label.startswith("$"):
-        return label.rpartition("$")[2]
-    return label
+    return None if label.startswith(".") else label.rpartition("$")[2]
 
 
 def control_codes(high: int) -> ControlCodes:

@@ -90,13 +90,15 @@ def read_nvidia(
     usage = {name: int(value) for name, value in re.findall(r"(\w+):(\d+)", line["usage"])}
     # LOCAL is what older assemblers kept elsewhere.
     stores, loads = _spilled(report, usage["STACK"] + usage["LOCAL"], assembler_log)
+    shared = usage["SHARED"]
     return Resources(
         registers=usage["REG"],
         spills=stores,
         spill_loads=loads,
         shared_bytes=shared_bytes,
         stack_bytes=usage["STACK"],
-        static_shared_bytes=max(0, usage["SHARED"] - _driver_bytes(usage["SHARED"])),
+        # Of what cuobjdump calls SHARED, 1024 bytes are the driver's; older GPUs report none.
+        static_shared_bytes=shared - 1024 if shared >= 1024 else shared,
         barriers=barrier_count(cubin, kernel),
         tensor_memory_columns=tensor_memory_columns,
     )
@@ -115,16 +117,8 @@ def _spilled(
     )
 
 
-def _driver_bytes(shared: int) -> int:
-    """The part of cuobjdump's SHARED that is the driver's own; older GPUs report none."""
-    driver = 1024
-    return driver if shared >= driver else 0
-
-
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`). Raises
-    CompileError: the assembly has no such metadata.
-    """
+    """Resources in AMD assembly, by `amdhsa.kernels`. Raises CompileError: it has no metadata."""
     start = assembly.find("amdhsa.kernels:")
     metadata = {
         name: int(value)
@@ -435,9 +429,7 @@ def occupancy(
 
 
 def most_resident(target: Target, warps: int) -> int | None:
-    """Return how many programs of so many warps are on a GPU at once, if registers and memory
-    suffice; None if its limits are not known.
-    """
+    """Return how many programs of so many warps fit on a GPU, by warps; None if not known."""
     count = multiprocessor_count(target)
     if count is None or not has_limits(target):
         return None
@@ -486,10 +478,9 @@ def _blocks_by_shared_memory(shared_bytes: int, sm: NvidiaLimits) -> int:
 
 def _on_amd(resources: Resources, unit: AmdLimits, warps: int) -> Occupancy:
     waves = unit.simds * unit.waves_per_simd
-    limits = {
-        "warps": waves // warps,
-        "registers": unit.simds * _waves_by_vector_registers(resources.registers, unit) // warps,
-    }
+    vector = _round_up(max(resources.registers, 1), unit.vector_granularity)
+    by_registers = min(unit.vector_registers // vector, unit.waves_per_simd)
+    limits = {"warps": waves // warps, "registers": unit.simds * by_registers // warps}
     if unit.scalar_registers and resources.scalar_registers:
         scalar = _round_up(resources.scalar_registers, _SCALAR_GRANULARITY)
         limits["scalar registers"] = unit.simds * (unit.scalar_registers // scalar) // warps
@@ -500,11 +491,6 @@ def _on_amd(resources: Resources, unit: AmdLimits, warps: int) -> Occupancy:
             resources.shared_bytes, unit.lds_granularity
         )
     return _least(limits, warps, waves)
-
-
-def _waves_by_vector_registers(registers: int, unit: AmdLimits) -> int:
-    taken = _round_up(max(registers, 1), unit.vector_granularity)
-    return min(unit.vector_registers // taken, unit.waves_per_simd)
 
 
 def _least(limits: dict[str, int], warps: int, most_warps: int) -> Occupancy:

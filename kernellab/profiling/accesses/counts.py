@@ -88,9 +88,6 @@ def alike(seen: ObservedAccess) -> Alike:
     return Alike(programs, each, nowhere, None, partial(_one_by_one, seen, programs))
 
 
-# With a pattern
-
-
 def _by_pattern(
     tile: AffineTile, mask: BoxMask | None, shape: tuple[int, ...], programs: Numbers
 ) -> Alike:
@@ -102,9 +99,8 @@ def _by_pattern(
     first, row_of = first_of_each(told_apart)
     rows = [row[first] for row in told_apart]
     offsets = _offsets(tile.strides, tile.extents, shape)
-    behind = -(
-        min(int(offsets.min()), 0) // requests.LINE * requests.LINE
-    )  # addresses are counted from 0 on
+    # Addresses are counted from 0 on.
+    behind = -(min(int(offsets.min()), 0) // requests.LINE * requests.LINE)
     moved = (bases - rows[0][row_of] - behind) // requests.SECTOR
     box = None
     if mask is not None:
@@ -149,9 +145,6 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
     return offsets
 
 
-# Without
-
-
 def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
     shape = seen.shape
 
@@ -167,8 +160,6 @@ def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
     is_on = mask is None or (isinstance(mask, BoxMask) and mask.all())
     return flat(seen.addresses), None if is_on else flat(mask)
 
-
-# What observed accesses cost the memory system, added up over a launch.
 
 _PROGRAM_BITS = 42
 """A program's number so shifted, plus a sector's 42 bits (of 47-bit addresses), is unique."""
@@ -316,7 +307,6 @@ class Tally:
         self._instructions = requests.Instructions.of(self.access)
 
     def add(self, seen: ObservedAccess) -> None:
-        """Count an access."""
         programs = alike(seen)
         if not len(programs.programs):
             return
@@ -333,15 +323,12 @@ class Tally:
         """Keep the steps that are in this access what they were before."""
         if self.executions and self.steps is None:
             return
-        steps: Steps | None
+        dimension = self.access.dimension if isinstance(self.access, WarpAccess) else None
+        steps: Steps | None = None
         if isinstance(seen.addresses, AffineTile):
             steps = seen.addresses.strides
-        else:
-            dimension = self.access.dimension if isinstance(self.access, WarpAccess) else None
-            if dimension is None:
-                steps = None
-            else:
-                steps = _steps_along(dimension, *programs.rows(), seen.shape)
+        elif dimension is not None:
+            steps = _steps_along(dimension, *programs.rows(), seen.shape)
         if self.executions and self.steps is not None and steps is not None:
             steps = tuple(new if new == was else None for new, was in zip(steps, self.steps))
         self.steps = None if steps is None or set(steps) == {None} else steps
@@ -562,8 +549,7 @@ class Counting:
         """Of each argument, the sectors from the first that is accessed to the last."""
         together: dict[str, list[requests.SectorSet]] = {}
         for op, tally in self._tallies.items():
-            part = _by_lanes(op) if operations.has(op, operations.PointerAccess) else _by_engine(op)
-            together.setdefault(part.argument, []).append(tally.different)
+            together.setdefault(_described(op).argument, []).append(tally.different)
         return {name: requests.SectorSet.union(sets).span for name, sets in together.items()}
 
     def read(self) -> dict[str, tuple[int, requests.SectorSet]]:
@@ -571,12 +557,7 @@ class Counting:
         together: dict[str, list[Tally]] = {}
         for op, tally in self._tallies.items():
             if operations.global_effect(op) == "load":
-                part = (
-                    _by_lanes(op)
-                    if operations.has(op, operations.PointerAccess)
-                    else _by_engine(op)
-                )
-                together.setdefault(part.argument, []).append(tally)
+                together.setdefault(_described(op).argument, []).append(tally)
         return {
             name: (
                 sum(tally.touched for tally in tallies),
@@ -592,7 +573,6 @@ class Counting:
         grid: tuple[int, int, int],
         shared: tuple[SharedAccess, ...],
     ) -> Accesses:
-        """Everything that was counted."""
         phases = phases_of(self._tallies)
         results = tuple(
             _access(op, tally, self._numbers.get(op, 0), phases.get(op, ""))
@@ -607,7 +587,7 @@ class Counting:
 
 
 def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> GlobalAccess:
-    part = _by_lanes(op) if operations.has(op, operations.PointerAccess) else _by_engine(op)
+    part = _described(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
     loops = (loop for loop in operations.parents(op) if isinstance(loop, mlir.WhileOp))
@@ -653,14 +633,12 @@ class _Described(NamedTuple):
     encoding: str = ""
 
 
-def _by_lanes(op: Operation) -> _Described:
-    pointers = pointers_of(op)
-    type = pointers.type
-    encoding = str(type.encoding) if isinstance(type, builtin.TensorType) else ""
-    return _Described(underlying_argument(pointers), shape(type), pointee(pointers), encoding)
-
-
-def _by_engine(op: Operation) -> _Described:
+def _described(op: Operation) -> _Described:
+    if operations.has(op, operations.PointerAccess):
+        pointers = pointers_of(op)
+        type = pointers.type
+        encoding = str(type.encoding) if isinstance(type, builtin.TensorType) else ""
+        return _Described(underlying_argument(pointers), shape(type), pointee(pointers), encoding)
     if isinstance(op, ttng.TensormapCreateOp):
         return _Described(underlying_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
     descriptor = op.operands[0]

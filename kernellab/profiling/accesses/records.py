@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records import BoundLaunch, Subject
-from kernellab.records.display import HasCard, data_frame
+from kernellab.records.display import HasCard, HasRows, data_frame
 
 Phase = Literal["", "prologue", "loop", "epilogue"]
 """Of a copy of an operation that has others; "" of a single one, or one of no loop."""
@@ -150,10 +148,6 @@ def _instructions(access: SharedAccess) -> str:
 
 _PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 
-# What the accesses of a launch to memory cost, as plain facts: what `kernellab.accesses` gives.
-#
-# The docstring of the class has the source of each number. `table()` gives a pandas DataFrame,
-# imported on first use.
 
 Action = Literal[
     "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"
@@ -372,7 +366,7 @@ _ALSO = {
 
 
 @dataclass(frozen=True)
-class Accesses(HasCard):
+class Accesses(HasCard, HasRows[GlobalAccess]):
     """The accesses of one launch, in the order of its TTGIR: to global and to shared memory."""
 
     kernel: str
@@ -393,6 +387,7 @@ class Accesses(HasCard):
     """The launch that was counted; None where it is not at hand."""
     notes: tuple[str, ...] = ()
     """Sentences to know: that the launch was counted on copies of tensors on a GPU."""
+    _rows = "accesses"
 
     @property
     def shared_wavefronts(self) -> int:
@@ -411,20 +406,12 @@ class Accesses(HasCard):
     @property
     def findings(self) -> tuple[AccessFinding, ...]:
         """What costs more than it would have to, in words."""
-        of_global = ((access, _what_is_wrong(access)) for access in self.accesses)
-        of_shared = ((access, what_is_wrong(access)) for access in self.shared)
-        faults: Iterator[tuple[GlobalAccess | SharedAccess, Fault | None]] = itertools.chain(
-            of_global, of_shared
-        )
+        faults: list[tuple[GlobalAccess | SharedAccess, Fault | None]] = [
+            *((access, _what_is_wrong(access)) for access in self.accesses),
+            *((access, what_is_wrong(access)) for access in self.shared),
+        ]
         return tuple(
-            AccessFinding(
-                "warning",
-                fault[0],
-                fault[1],
-                position=access.position,
-                advice=fault[2],
-                access=access,
-            )
+            AccessFinding("warning", *fault[:2], access.position, advice=fault[2], access=access)
             for access, fault in faults
             if fault is not None
         )
@@ -436,12 +423,6 @@ class Accesses(HasCard):
         findings = [f"- {finding}" for finding in self.findings]
         counted = [*map(str, self.accesses), *map(str, self.shared)]
         return "\n".join([title, *counted, *findings, *self.notes])
-
-    def __iter__(self) -> Iterator[GlobalAccess]:
-        return iter(self.accesses)
-
-    def __len__(self) -> int:
-        return len(self.accesses)
 
     def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
         """The accesses to the memory behind a parameter; none where there are none."""

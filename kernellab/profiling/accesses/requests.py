@@ -147,7 +147,6 @@ class SectorSet:
         self._pages: dict[int, numpy.ndarray] = {}
 
     def add(self, runs: Runs) -> None:
-        """Put the sectors of runs into the set."""
         if int(runs.lengths.sum()) > _SHORT * len(runs.starts):
             runs = runs.merged()
         if len(runs.starts) <= _FEW_RUNS:
@@ -213,8 +212,7 @@ def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4
-"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor,
-.tile::gather4 and .tile::scatter4)."""
+"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor, .tile::gather4)."""
 
 OfBlocks = (
     ttng.AsyncTmaCopyGlobalToLocalOp
@@ -315,7 +313,6 @@ class Instructions:
 
     @staticmethod
     def of(access: WarpAccess | Messages) -> Instructions:
-        """The instructions of an access."""
         places = access.first if isinstance(access, WarpAccess) else access.elements
         places = places[places[:, 0].argsort()]
         taking_part = places != NO_ONE

@@ -355,9 +355,7 @@ _OPERANDS_FIT = "operands of wgmma are read without conflicts"
 
 
 def _multiplied(statement: Statement, warps: int) -> Wavefronts:
-    """`wgmma`: four warps together read the right operand, and the left one
-    where registers do not hold it, each once.
-    """
+    """`wgmma`: four warps read the right operand, and the left if it is in memory, once each."""
     instruction = statement.instruction
     shape = _SHAPE.search(instruction.opcode)
     assert shape is not None, "PTX says the shape of a product"
@@ -367,10 +365,6 @@ def _multiplied(statement: Statement, warps: int) -> Wavefronts:
     groups = warps // _WARPS_OF_WGMMA
     turns = groups * math.ceil(size / WAVEFRONT)
     return Wavefronts(groups, turns, turns, 1, groups * size)
-
-
-# What operations of a kernel cost in shared memory each time they run, from the addresses in its
-# PTX, and in a whole launch.
 
 
 @dataclass(frozen=True)
@@ -530,15 +524,12 @@ def shared_accesses(
     costs = tuple(costs)
     phases = phases_of(dict.fromkeys(cost.operation for cost in costs))
     return tuple(
-        replace(
-            _access(cost, entered(cost.block), entered(cost.per)),
-            phase=phases.get(cost.operation, ""),
-        )
+        _access(cost, entered(cost.block), entered(cost.per), phases.get(cost.operation, ""))
         for cost in costs
     )
 
 
-def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess:
+def _access(cost_of_op: SharedCost, executions: int, times: int, phase: Phase) -> SharedAccess:
     op, cost = cost_of_op.operation, cost_of_op.cost
     taken, given = _sides(op)
     tile = next(
@@ -564,6 +555,7 @@ def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess
         bytes=cost.bytes * times,
         assumed=cost_of_op.assumed,
         occurrence=cost_of_op.occurrence,
+        phase=phase,
     )
 
 

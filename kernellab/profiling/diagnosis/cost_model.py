@@ -20,10 +20,10 @@ from kernellab.ir.types import (
     bit_width,
     element_type,
 )
+from kernellab.profiling.accesses.requests import SECTOR
 from kernellab.profiling.diagnosis.traffic import Scalars, is_loaded, maker
 from kernellab.profiling.estimates.counts import (
     LATENCIES,
-    SECTOR,
     LaunchCounts,
     multiply_adds,
     partial_lines,

@@ -219,16 +219,16 @@ def _with_stated(
         zeros: addresses of tensors whose values are not known, although they have some.
     """
     compilation = evidence.compilation
-    names = {path[0] for path in compilation.specialization.constants if len(path) == 1}
+    names = compilation.specialization.constants_by_name
     known: dict[str, Any] = {}
-    for number, (name, type) in enumerate(compilation.specialization.signature.items()):
+    for name, type in compilation.specialization.signature.items():
         value = values.get(name)
         if isinstance(value, StatedType | str) and type != "constexpr":
             value = None
         dtype = _DTYPES.get(type.removeprefix("*").removeprefix("k"))
         if value is None and type.startswith("*") and dtype is not None:
             value = torch.empty(_STATED_BYTES // dtype.itemsize, dtype=dtype, device="meta")
-        elif value is None and type != "constexpr" and number not in names:
+        elif value is None and type != "constexpr" and name not in names:
             return None
         known[name] = value
     unseen = {
@@ -317,15 +317,8 @@ def _by_name(
             f"{unknown[0]!r} is not a parameter of {compilation.kernel!r}.",
             advice=f"Its parameters are {', '.join(names)}.",
         )
-    constants = {
-        names[path[0]]: value
-        for path, value in compilation.specialization.constants.items()
-        if len(path) == 1 and path[0] < len(names)
-    }
+    constants = compilation.specialization.constants_by_name
     return {**constants, **dict(zip(names, args)), **keywords}
-
-
-# What is found
 
 
 def _diagnosis(

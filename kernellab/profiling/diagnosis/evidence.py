@@ -25,9 +25,16 @@ from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
-from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
+from kernellab.ir.operations import (
+    DotLike,
+    Elementwise,
+    PointerAccess,
+    has,
+    in_region_of_elements,
+)
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.accesses.requests import SECTOR
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import (
     LOAD_LATENCY,
@@ -44,7 +51,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, blocks_of, turns_of
+from kernellab.profiling.estimates.counts import LATENCIES, blocks_of, turns_of
 from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -171,7 +178,6 @@ class Evidence:
     @cached_property
     def pointer_facts(self) -> Mapping[Operation, PointerFacts]:
         """What is known of the addresses of each access."""
-        from kernellab.ir.operations import PointerAccess
 
         ops = [op for op in self.module.walk() if has(op, PointerAccess)]
         try:
@@ -505,9 +511,7 @@ class Evidence:
         )
 
     def waits_in(self, loop: Loop) -> tuple[float, float]:
-        """Return how often a program waits for a loop's own loads: in the order of the binary's
-        instructions, and if each iteration waited for its own.
-        """
+        """How often a program waits for a loop's loads: as compiled, and once in each iteration."""
         each = {
             other: other.times * other.turns * max(self.chained(other.op), 1)
             for other in self.loops.values()
@@ -541,7 +545,6 @@ class Evidence:
         return loop.times * loop.turns * each
 
     def computes_tiles(self, loop: Loop) -> bool:
-        """Whether there are tiles in a loop."""
         return any(shape(value.type) for op in loop.op.walk() for value in op.results)
 
     def loads_in(self, loop: Loop) -> list[Traffic]:
@@ -587,14 +590,7 @@ class Evidence:
     def with_accesses(self, accesses: list[Traffic], issue_slots: float | None = None) -> Evidence:
         """The same kernel, if its accesses were these, and it had so many issue slots."""
         better = replace(self, estimate=None)
-        for name in (
-            "dots",
-            "conversions",
-            "layouts",
-            "shared_wavefronts",
-            "moves",
-            "waiting_cycles",
-        ):
+        for name in _OF_NO_ACCESS:
             better.__dict__[name] = getattr(self, name)
         better.__dict__["issue_slots"] = self.issue_slots if issue_slots is None else issue_slots
         better.__dict__["accesses"] = accesses
@@ -627,6 +623,11 @@ class Evidence:
         least = sum(access.bytes * access.times / access.repeats for access in self.accesses)
         return Costs(counts, self.gpu, self.work, least * self.programs)
 
+
+_OF_NO_ACCESS = (
+    "dots", "conversions", "layouts", "shared_wavefronts", "moves", "waiting_cycles",
+)  # fmt: skip
+"""What does not depend on the accesses to global memory."""
 
 _OWN = re.compile(r"tt\.num_stages = ")
 _END = re.compile(r"\s*\}(?: \{(.*)\})?(?= loc\()")

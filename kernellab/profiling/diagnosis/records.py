@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArchiveError, Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.records import BoundLaunch
-from kernellab.records.display import HasCard, RowSequence, data_frame
+from kernellab.records.display import HasCard, HasRows, RowSequence, data_frame
 
 SEVERE = 0.15
 """From this share of the time on a finding is a warning."""
@@ -131,19 +131,14 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
 
 
 @dataclass(frozen=True)
-class Diagnoses(HasCard):
+class Diagnoses(HasCard, HasRows[Diagnosis]):
     """Diagnoses of several kernels, such as those of a model; what takes longest first."""
 
     diagnoses: tuple[Diagnosis, ...]
     shares: tuple[float | None, ...] = ()
     """Of the whole time, one a kernel, where a profile or the estimate says it."""
     notes: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[Diagnosis]:
-        return iter(self.diagnoses)
-
-    def __len__(self) -> int:
-        return len(self.diagnoses)
+    _rows = "diagnoses"
 
     def __getitem__(self, place: int | str) -> Diagnosis:
         """The diagnosis at a place, or of the kernel of that name; raises KeyError for none."""

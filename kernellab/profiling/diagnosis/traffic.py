@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy
 from xdsl.dialects import builtin
@@ -155,10 +157,9 @@ _SAME = (
     mlir.ExtSIOp, mlir.ExtUIOp, mlir.TruncIOp, mlir.IndexCastOp, tt.SplatOp, tt.UnsplatOp,
     tt.BroadcastOp, tt.ExpandDimsOp, ttg.ConvertLayoutOp, tt.ReshapeOp, mlir.BitcastOp,
 )  # fmt: skip
-_COMPARED: Mapping[int, Callable[[int, int], bool]] = {
-    0: lambda a, b: a == b, 1: lambda a, b: a != b, 2: lambda a, b: a < b, 3: lambda a, b: a <= b,
-    4: lambda a, b: a > b, 5: lambda a, b: a >= b,
-}  # fmt: skip
+_COMPARED: Mapping[int, Callable[[int, int], bool]] = dict(
+    enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
+)
 """Predicates of arith.cmpi that ask for numbers with a sign."""
 _DEEPEST = 60
 _MOST_STAGES = 4
@@ -426,8 +427,6 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
     ),
 }  # fmt: skip
 
-# What each access to global memory moves, derived before a launch or counted in a run of it.
-
 
 SECTOR, LINE = 32, 128
 _FAR = 1 << 16
@@ -487,11 +486,9 @@ class Traffic:
     @property
     def fetched(self) -> float:
         """Sectors that do not come from the SM's own cache, which keeps those of one tile."""
-        return (
-            min(self.sectors, max(self.different, self.best_sectors))
-            if self.different
-            else (self.sectors)
-        )
+        if not self.different:
+            return self.sectors
+        return min(self.sectors, max(self.different, self.best_sectors))
 
     @property
     def is_dense(self) -> bool:
@@ -551,17 +548,13 @@ def traffic_of(
                 different=seen.reuse_between_programs * seen.different_sectors / each,
                 repeats=max(seen.reuse_between_programs, 1.0) if is_whole else 1.0,
                 repeated_sectors=seen.repeated_sectors / each,
-                steps=access.steps if seen.steps is None else _elements(seen.steps, access),
+                steps=access.steps
+                if seen.steps is None
+                else tuple(step and step // access.element_bytes for step in seen.steps),
                 is_counted=True,
             )
         accesses.append(access)
     return accesses
-
-
-def _elements(steps: tuple[int | None, ...] | None, access: Traffic) -> Steps | None:
-    if steps is None:
-        return None
-    return tuple(None if step is None else step // access.element_bytes for step in steps)
 
 
 def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> Traffic | None:
@@ -584,19 +577,9 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
     supposed = tuple(
         step if step is not None else 1 if axis == near else _FAR for axis, step in enumerate(steps)
     )
-    requests, sectors, lines, best, different = _cost(taken, sizes, supposed)
     common = _common(op, times, sizes, taken.size, underlying_argument(pointers))
-    return replace(
-        common,
-        requests=requests,
-        sectors=sectors,
-        lines=lines,
-        best_sectors=best,
-        width=taken.width,
-        dimension=along,
-        steps=steps,
-        different=different,
-    )
+    costs = _costs(taken, sizes, supposed)
+    return replace(common, width=taken.width, dimension=along, steps=steps, **costs)
 
 
 def _are_far(op: Operation, steps: Steps) -> bool:
@@ -638,10 +621,8 @@ def _common(
     )  # fmt: skip
 
 
-def _cost(
-    taken: WarpAccess, sizes: tuple[int, ...], steps: tuple[int, ...]
-) -> tuple[float, float, float, float, float]:
-    """Requests, sectors, lines, needed sectors of all warps; the different sectors."""
+def _costs(taken: WarpAccess, sizes: tuple[int, ...], steps: tuple[int, ...]) -> dict[str, Any]:
+    """The counts of all warps, by the names of a `Traffic`."""
     first, on = taken.first, taken.first != NO_ONE
     places = numpy.zeros(first.shape, numpy.int64)
     if sizes:
@@ -654,10 +635,13 @@ def _cost(
     lines = _distinct(address // LINE, on)
     elements = _distinct(places // max(taken.width, 1), on)
     best = numpy.ceil(elements * span / SECTOR)
-    different = len(numpy.unique((address // SECTOR)[on]))
-    counted = (len(first), sectors.sum(), lines.sum(), best.sum(), different)
-    requests, *rest = map(float, counted)
-    return requests, rest[0], rest[1], rest[2], rest[3]
+    return {
+        "requests": float(len(first)),
+        "sectors": float(sectors.sum()),
+        "lines": float(lines.sum()),
+        "best_sectors": float(best.sum()),
+        "different": float(len(numpy.unique((address // SECTOR)[on]))),
+    }
 
 
 def _distinct(numbers: numpy.ndarray, on: numpy.ndarray) -> numpy.ndarray:
@@ -743,11 +727,7 @@ def _sample(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
     total = prod(grid)
     chosen = random.Random(0).sample(range(total), min(total, _SAMPLES))
     for linear in chosen:
-        yield (
-            linear % grid[0],
-            linear // grid[0] % grid[1],
-            linear // (grid[0] * grid[1]),
-        )
+        yield linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
 def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]) -> float:

@@ -56,7 +56,7 @@ from kernellab.launch.argument_copies import (
 )
 from kernellab.profiling.accesses.counts import Counting, Found, accesses_in
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
-from kernellab.profiling.accesses.requests import SectorSet
+from kernellab.profiling.accesses.requests import SECTOR, SectorSet
 from kernellab.profiling.accesses.shared_memory import (
     may_share,
     occurrences,
@@ -216,7 +216,6 @@ class _Observer(AccessObserver):
             )
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `RunObserver.modules`."""
         return {**super().modules(memory), "products": _LEFT_OUT}
 
 
@@ -244,7 +243,6 @@ class _FirstLoads(_Observer):
             raise _Left
 
     def entered(self, block: Block, programs: int, active: Active) -> None:
-        """As `AccessObserver.entered`."""
         super().entered(block, programs, active)
         if self.work > _WORK:
             raise _Left
@@ -296,12 +294,7 @@ def _no_product(a: Any, b: Any, c: Any, *how: Any) -> Any:
     return numpy.zeros((*lead, *c.shape[-2:]), c.dtype)
 
 
-_LEFT_OUT = SimpleNamespace(
-    **{**vars(numerics), "dot": _no_product},
-)
-
-
-# Memory
+_LEFT_OUT = SimpleNamespace(**{**vars(numerics), "dot": _no_product})
 
 
 def _working_copies(values: Mapping[str, Any], module: builtin.ModuleOp) -> dict[str, Any]:
@@ -355,11 +348,6 @@ def _blank(size: int) -> torch.UntypedStorage:
     return torch.from_numpy(zeros).untyped_storage()
 
 
-# The demands of one launch on each part of a GPU, counted without a GPU: instructions of the
-# machine code by the unit that executes them, sectors and wavefronts by level, cycles of one
-# warp.
-
-
 @dataclass(frozen=True)
 class Asked:
     """The demands of one program on an argument's memory, on average. Bytes are of whole sectors.
@@ -374,12 +362,12 @@ class Asked:
     """
 
     name: str
-    read: float
-    written: float
-    again: float
-    whole: float
-    first_loads: float
-    later_loads: float
+    read: float = 0.0
+    written: float = 0.0
+    again: float = 0.0
+    whole: float = 0.0
+    first_loads: float = 0.0
+    later_loads: float = 0.0
     near_loads: float = 0.0
     apart: float = 1.0
     stays: float = 0.0
@@ -582,8 +570,7 @@ def _executions(
     layouts = layouts_by_type((op.results[0].type for op in computed), layouts_of)
     for op in computed:
         layout = layouts.get(op.results[0].type)
-        held = layout.registers_per_thread if isinstance(layout, RegisterLayout) else 1
-        expected[op] = float(held)
+        expected[op] = layout.registers_per_thread if isinstance(layout, RegisterLayout) else 1.0
     operations = operations_by_line(occurrences(module), compilation.stages["ttgir"].text)
     ran = Ran(operations, sample.entries, expected)
     return Executions(instructions, compilation.stages["sass"].text, ran)
@@ -620,16 +607,13 @@ def _shared_accesses(
     return shared_accesses(shared_costs(module, text), often, sample.programs)
 
 
-SECTOR = 32
-
-
 def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dict[str, Any]:
     """Return the demands of programs of so many warps on global memory."""
     many = sample.programs
     sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
     for name, sectors in sample.spans.items():
         sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR)
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     atomic = turns = locked = own = partial = 0.0
     for op, access in sample.accesses.items():
         of, fresh = sums[access.argument], sample.fresh[op]
@@ -662,19 +646,7 @@ def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dic
             turns = max(turns, turns_of(moved, lines, chained))
             if access.waits and isinstance(op, tt.AtomicCASOp):  # a program takes a lock
                 locked += access.executions / many * programs / places
-    arguments = tuple(
-        Asked(
-            name,
-            of["read"],
-            of["written"],
-            of["again"],
-            sizes[name],
-            of["first_loads"],
-            of["later_loads"],
-            of["near_loads"],
-        )
-        for name, of in sums.items()
-    )
+    arguments = tuple(Asked(name=name, whole=sizes[name], **of) for name, of in sums.items())
     accesses = sample.accesses.values()
     return {
         "arguments": arguments,

@@ -18,12 +18,8 @@ from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.estimates.counts import (
-    SECTOR,
-    LaunchCounts,
-    count,
-    with_memory,
-)
+from kernellab.profiling.accesses.requests import SECTOR
+from kernellab.profiling.estimates.counts import LaunchCounts, count, with_memory
 from kernellab.profiling.estimates.model import (
     CALIBRATED,
     CALIBRATION,
@@ -160,7 +156,6 @@ class Roofline(HasCard):
 
     @property
     def total_operations(self) -> float:
-        """Of all units."""
         return sum(operation.amount for operation in self.operations)
 
     @property
@@ -403,11 +398,7 @@ def _values(
             advice="Options such as num_warps are the compilation's: compile it with them.",
         )
     signature = compilation.specialization.signature
-    constants = {
-        names[path[0]]: value
-        for path, value in compilation.specialization.constants.items()
-        if len(path) == 1
-    }
+    constants = compilation.specialization.constants_by_name
     values: dict[str, Any] = {}
     for name in names:
         if signature.get(name) == "constexpr" or (name not in given and name in constants):

@@ -136,7 +136,6 @@ class CodeLoop:
     turns: float = 1.0
 
     def holds(self, number: int) -> bool:
-        """Whether an instruction is in it."""
         return self.first <= number <= self.last
 
 

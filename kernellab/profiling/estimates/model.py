@@ -12,7 +12,8 @@ import numpy
 from kernellab.common.arguments import check_choice
 from kernellab.compiler.targets import GPUS, Gpu, usual_gpu
 from kernellab.errors import OptionError, TargetError
-from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
+from kernellab.profiling.accesses.requests import SECTOR
+from kernellab.profiling.estimates.counts import LATENCIES, LaunchCounts
 from kernellab.records import Target
 
 CALIBRATED = "h200"
@@ -23,11 +24,7 @@ _ESTIMATED = {name: gpu for name, gpu in GPUS.items() if gpu.backend == "cuda"}
 
 
 def gpu_of(target: Target) -> Gpu:
-    """Return the GPU for a target: of sm_90 the calibrated one, else the usual product.
-
-    Raises:
-        TargetError: the table of GPUs has no row for the architecture.
-    """
+    """Return the GPU for a target, H200 for sm_90. Raises TargetError: the table has none."""
     calibrated = GPUS[CALIBRATED]
     gpu = calibrated if target.arch == calibrated.arch else usual_gpu(target.arch)
     if gpu is None:

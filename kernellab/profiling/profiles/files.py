@@ -239,18 +239,13 @@ def _devices(given: Mapping[str, Any]) -> list[records.Device]:
     for kind, devices in given.items():
         for index, facts in devices.items() if isinstance(devices, dict) else ():
             if isinstance(facts, dict):
-                listed.append(
-                    records.Device(
-                        kind,
-                        index,
-                        str(facts.get("arch", ""))[:40],
-                        *(
-                            _whole(facts.get(name))
-                            for name in ("num_sms", "clock_rate", "memory_clock_rate", "bus_width")
-                        ),
-                    )
-                )
+                numbers = (_whole(facts.get(name)) for name in _OF_DEVICES)
+                arch = str(facts.get("arch", ""))[:40]
+                listed.append(records.Device(kind, index, arch, *numbers))
     return listed
+
+
+_OF_DEVICES = ("num_sms", "clock_rate", "memory_clock_rate", "bus_width")
 
 
 def _whole(value: Any) -> int:
@@ -288,9 +283,7 @@ _READER = RecordReader()
 
 
 def profile_in(content: bytes, file: Path) -> Profile | None:
-    """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
-    Raises ArchiveError: it is damaged, or of another version.
-    """
+    """Return the profile in a file's bytes, or None. Raises ArchiveError: it is damaged."""
     name = str(file)
     with reading(name):
         if FORMAT.begins(content):
@@ -303,9 +296,7 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
 
 
 _MOST_METRICS, _MOST_KERNELS, _MOST_NOTES, _MOST_LINES = 300, 10_000, 300_000, 10_000
-"""Of a profile: each metric is a column of its table; of notes, the characters; of lines, as many
-as are read and shown within 2 seconds.
-"""
+"""The most metrics, kernels, characters of notes, and lines (read within 2 s) of a profile."""
 
 
 def _within_limits(profile: Profile) -> Profile:

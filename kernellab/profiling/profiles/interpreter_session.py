@@ -393,33 +393,39 @@ class SeenLaunch:
     operations: list[MeasuredOperation]
 
     def facts(self, name: str) -> records.ProfiledKernel:
-        """The kernel of the launch; its compilation is made when somebody asks for it."""
-        place = definition_of(self.kernel)
-        constants = {
-            self.kernel.arg_names[path[0]]: value
-            for path, value in self.call.specialization.constants.items()
-            if len(path) == 1
-        }
-        call = replace(self.call, values={})  # without the tensors, whose memory it would keep
-        return records.ProfiledKernel(
+        return kernel_facts(
+            self.kernel,
+            self.call,
+            self.target,
+            {key: self.options[key] for key in SHOWN_OPTIONS if key in self.options},
             name=name,
-            options={
-                **constants,
-                **{key: self.options[key] for key in _SHOWN if key in self.options},
-            },
-            file=place.file,
-            line=place.line,
-            source=compiled_text(place.file, place.line),
             grid=self.grid,
             integers=integers_of(self.call.values),
-            compile=lambda: compile_bound(self.kernel, call, self.target, record="passes"),
         )
 
 
-_SHOWN = ("num_warps", "num_stages", "num_ctas")
+SHOWN_OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
 
-# All sessions that are active at once see the same launches
+def kernel_facts(
+    function: Any, call: BoundCall, target: Target, options: Mapping[str, Any], **facts: Any
+) -> records.ProfiledKernel:
+    """A kernel of a profile, whose Compilation is made when it is asked for.
+
+    Args:
+        options: those that are shown, without the constants.
+        facts: further fields of the `ProfiledKernel`.
+    """
+    place = definition_of(function)
+    bare = replace(call, values={})  # without the tensors, whose memory it would keep
+    return records.ProfiledKernel(
+        options={**call.specialization.constants_by_name, **options},
+        file=place.file,
+        line=place.line,
+        source=compiled_text(place.file, place.line),
+        compile=lambda: compile_bound(function, bare, target, record="passes"),
+        **facts,
+    )
 
 
 class _Watch:
@@ -485,13 +491,8 @@ class _Watch:
 _watch = _Watch()
 
 
-# Words
-
-
 def _title(file: str, line: int, own_file: str) -> str:
-    """A line, as a scope is called: its number and its text; of a helper in another file than the
-    kernel's, that file's name before them.
-    """
+    """The name of a line's scope: number and text, after the file's name if it is a helper's."""
     text = source_line(file, line).strip()
     place = str(line) if file == own_file else f"{Path(file).name}:{line}"
     return f"{place}: {text}" if text else place

@@ -329,7 +329,6 @@ def _groups(block: Block, detail: Detail) -> list[_Group]:
 
 
 def _belongs(op: Operation, group: _Group, detail: Detail) -> bool:
-    """Whether an operation goes on with what a group does."""
     kind = _kind_of(op, detail)
     line = line_of(op)
     if detail == "loops" and _is_entered(op):

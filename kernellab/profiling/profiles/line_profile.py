@@ -65,9 +65,7 @@ class Readings:
 
 
 def read(words: Array, memory: proton.ReadingMemory) -> Readings:
-    """The readings in the words of some programs: one row of unsigned 32-bit integers for each.
-    Raises ProfileError: they were not written by a marked kernel.
-    """
+    """The readings in rows of uint32 words of programs. Raises ProfileError: they are damaged."""
     if len(words) == 0 or not (words[:, 0] == proton.MAGIC).all():
         raise ProfileError(
             "The readings of the launch are damaged: a program did not finish, or overwrote them."
@@ -179,7 +177,6 @@ class PlainLaunch:
         load(self.compiled)
 
     def __call__(self) -> None:
-        """Launch once."""
         proton.launch_compiled(self.compiled, self.grid, self.values)
 
 
@@ -198,7 +195,6 @@ class MarkedLaunch:
         load(self.marked.compiled)
 
     def __call__(self) -> None:
-        """Launch once."""
         proton.launch_marked(self.marked.compiled, self.grid, self.values, self._memory)
 
     def _memory(self, size: int) -> torch.Tensor:
@@ -237,19 +233,16 @@ def times_in_turns(
     marked: Callable[[], None],
     arguments: KeptArguments,
     depends: bool,
-    rounds: int = ROUNDS,
 ) -> tuple[float, float]:
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
     Args:
         depends: whether a launch depends on an earlier one's results, which are then restored.
-        rounds: how many.
     """
     time = _by_events(arguments) if depends else _in_a_graph
-    both = [(time(plain), time(marked)) for _ in range(rounds)]
-    return statistics.median(pair_first for pair_first, _ in both), statistics.median(
-        pair_first for _, pair_first in both
-    )
+    both = [(time(plain), time(marked)) for _ in range(ROUNDS)]
+    of_plain, of_marked = map(statistics.median, zip(*both))
+    return of_plain, of_marked
 
 
 def _in_a_graph(launch: Callable[[], None]) -> float:
@@ -293,10 +286,8 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
             raise
         raise GpuFault(
             f"The launch of {kernel!r} failed on the GPU while it was profiled ({died}).",
-            advice=(
-                "This process cannot use the GPU any more: restart it, and launch inside of "
-                "kernellab.guarded_launches(), which reports the line and the element."
-            ),
+            advice="This process cannot use the GPU any more: restart it, and launch inside of "
+            "kernellab.guarded_launches(), which reports the line and the element.",
             kernel=kernel,
         ) from error
 
@@ -465,8 +456,6 @@ def who_notes(marked: line_marks.MarkedKernel) -> str:
         return "all warps"
     return f"{counted(len(noting), 'warp')} ({', '.join(map(str, noting))})"
 
-
-# Cycles of each line of one launch on a GPU, as a `Profile`.
 
 MOST = 1.3
 """Times the plain launch: a profile that takes longer gives way to a coarser one."""
@@ -652,9 +641,7 @@ class _Profiled:
         return launch
 
     def _marked(self, way: _Way, readings: int) -> line_marks.MarkedKernel:
-        """The kernel with marks, as many programs at once as without. Raises UnsupportedOperation:
-        there are not.
-        """
+        """The kernel with marks. Raises UnsupportedOperation: fewer programs run at once."""
         detail, noting = way
         marked = line_marks.marked_kernel(self._plain, detail, readings, noting)
         if self._options.allow_occupancy_change:
@@ -666,10 +653,8 @@ class _Profiled:
                 f"with marks at {detail} a multiprocessor holds "
                 f"{counted(at_once[1], 'program')} of {self._prepared.kernel.__name__!r}, and "
                 f"without {at_once[0]}: {', '.join(marked.changes)}.",
-                advice=(
-                    "allow_occupancy_change=True profiles it anyway; the times are then for a "
-                    "different number of concurrent programs."
-                ),
+                advice="allow_occupancy_change=True profiles it anyway; the times are then for a "
+                "different number of concurrent programs.",
             )
         return marked
 

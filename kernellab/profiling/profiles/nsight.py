@@ -22,7 +22,7 @@ from kernellab.common.text import counted, joined_sizes, shown
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.records import Instruction
 from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion, visible
-from kernellab.records.display import HasCard, data_frame
+from kernellab.records.display import HasCard, HasRows, data_frame
 
 ISSUED = "selected"
 """The reason of samples in which the warp issued the instruction: not a stall."""
@@ -76,7 +76,7 @@ class SampledInstruction:
 
 
 @dataclass(frozen=True)
-class SampledCode:
+class SampledCode(HasRows[SampledInstruction]):
     """One launch under a profiler: a sequence of instructions, in the order of the code."""
 
     kernel: str
@@ -85,6 +85,7 @@ class SampledCode:
     tool: str
     """Who measured: "Nsight Compute"."""
     instructions: tuple[SampledInstruction, ...]
+    _rows = "instructions"
 
     @property
     def samples(self) -> int:
@@ -103,12 +104,6 @@ class SampledCode:
     def origin(self) -> str:
         """ "measured on NVIDIA H200 by Nsight Compute"."""
         return f"measured on {self.gpu or 'a GPU that the file does not name'} by {self.tool}"
-
-    def __iter__(self) -> Iterator[SampledInstruction]:
-        return iter(self.instructions)
-
-    def __len__(self) -> int:
-        return len(self.instructions)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
@@ -158,7 +153,7 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class Counters(HasCard):
+class Counters(HasCard, HasRows[Counter]):
     """The counters of one launch, by name."""
 
     kernel: str
@@ -169,12 +164,7 @@ class Counters(HasCard):
     lines: SampledCode | None = field(default=None, repr=False)
     """Each instruction's counters, for `compilation.explore(result.lines)`; None without any."""
     notes: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[Counter]:
-        return iter(self.counters)
-
-    def __len__(self) -> int:
-        return len(self.counters)
+    _rows = "counters"
 
     def __getitem__(self, name: str) -> Counter:
         """The counter of that name."""
@@ -239,9 +229,7 @@ class LaunchPage:
 
 
 def launch_pages(text: str) -> Iterator[LaunchPage]:
-    """The launches of a source page, in order; none where the text has no table of instructions.
-    Raises ValueError: a count in it is not a number.
-    """
+    """The launches of a source page, in order. Raises ValueError: a count is not a number."""
     kernel = ""
     columns: _Columns | None = None
     instructions: list[SampledInstruction] = []
@@ -340,9 +328,7 @@ _MOST = 2**53
 
 
 def _number(cell: str) -> int:
-    """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is not a finite number.
-    Raises ValueError: it is negative, or larger than any count.
-    """
+    """A count: "1,234", "12.00"; 0 for "-" and the like. Raises ValueError: it is out of range."""
     try:
         number = round(float(cell.replace(",", "")))
     except (ValueError, OverflowError):
@@ -428,10 +414,8 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     if not kernels:
         raise ProfileError(
             f"{file.name} has no table of instructions with the columns Address and Source.",
-            advice=(
-                f"Record with samples of each instruction: {_RECORD}\n"
-                f"Then: {_EXPORT.format(file='profile.ncu-rep')}"
-            ),
+            advice=f"Record with samples of each instruction: {_RECORD}\n"
+            f"Then: {_EXPORT.format(file='profile.ncu-rep')}",
         )
     if not kernel and len(kernels) > 1:
         raise ProfileError(
@@ -483,9 +467,7 @@ class _Code:
     operands: tuple[str, ...]
 
     def agrees(self, other: _Code) -> bool:
-        """Whether both are the same instruction: the order of operands is the disassembler's affair
-        (LDGSTS), and so is how it names places in the code.
-        """
+        """Whether both are the same, whatever order of operands and names of places are printed."""
         if (self.predicate, self.opcode) != (other.predicate, other.opcode):
             return False
         if self.opcode.partition(".")[0] in _JUMPS:
@@ -571,9 +553,7 @@ def _other_code(
         "compilation for "
         f"{compilation.target}: {counts[1]:,} instructions were profiled, and {counts[0]:,} are "
         f"here. Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
-        advice=(
-            "Compile for the launch that was profiled: the same types, constants, options and "
-            "Triton version. Or save the compilation where the profile is recorded "
-            "(compilation.save), and load it here."
-        ),
+        advice="Compile for the launch that was profiled: the same types, constants, options and "
+        "Triton version. Or save the compilation where the profile is recorded "
+        "(compilation.save), and load it here.",
     )

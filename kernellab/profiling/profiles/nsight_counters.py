@@ -22,10 +22,9 @@ import triton
 
 from kernellab.common.arguments import check_duration, listed
 from kernellab.compiler.binding import BoundCall
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import OptionError, ProfileError, TargetError
-from kernellab.interpreter.memory.address_space import memory_behind
+from kernellab.launch.argument_copies import map_tensors
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.profiling.estimates.counts import LaunchCounts, count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
@@ -231,7 +230,9 @@ def predicted(
     bare = replace(call, values=with_memory(call.values))
     compilation = compile_bound(kernel, call, target, ttgir_lines=True)
     counts, _ = count(compilation, kernel, grid, bare)
-    metrics = _of_counts(counts) | _of_resources(compilation)
+    limits = compilation.occupancy().limits
+    metrics = _of_counts(counts)
+    metrics |= {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}
     try:
         took = Model([counts], estimated_gpu(target)).microseconds(CALIBRATION)[0]
     except TargetError:
@@ -259,11 +260,6 @@ _LIMITS = {
 }
 
 
-def _of_resources(compilation: Compilation) -> dict[str, float]:
-    limits = compilation.occupancy().limits
-    return {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}
-
-
 # What Nsight Compute watches: a launch that another process packed, made twice.
 #
 # The first launch compiles the kernel and loads it, the second is the one that is counted.
@@ -276,18 +272,10 @@ def main(file: str) -> None:
         lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device="cuda")
     )
     for _ in range(2):
-        kernel[grid](**{name: _on_gpu(value) for name, value in values.items()})
+        kernel[grid](
+            **{name: map_tensors(value, torch.Tensor.cuda) for name, value in values.items()}
+        )
     torch.cuda.synchronize()
-
-
-def _on_gpu(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.cuda()
-    if isinstance(value, tuple):
-        return tuple(map(_on_gpu, value))
-    if memory_behind(value) is not None:  # a tensor descriptor
-        value.base = value.base.cuda()
-    return value
 
 
 if __name__ == "__main__":

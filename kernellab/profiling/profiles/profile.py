@@ -38,15 +38,8 @@ def save(record: records.ProfileRecord, path: str | os.PathLike[str]) -> Path:
             advice=f"Write the page with profile.show().to_html({file.name!r}), or save it as "
             f"{file.with_suffix('.klprofile').name!r}.",
         )
-    write = next((write for end, write in _FORMS.items() if file.name.endswith(end)), _whole)
+    write = next(write for end, write in _FORMS.items() if file.name.endswith(end))
     return save_whole(file, write(record), ArchiveError)
-
-
-# Our own
-
-
-def _whole(record: records.ProfileRecord) -> bytes:
-    return FORMAT.packed(profile=plain(record))
 
 
 def plain(record: records.ProfileRecord) -> dict[str, Any]:
@@ -76,7 +69,6 @@ def plain(record: records.ProfileRecord) -> dict[str, Any]:
 
 
 def _plain_value(value: Any) -> Any:
-    """An option's value: JSON's own kinds as they are, anything else as it is written."""
     return value if type(value) in (bool, int, float, str, type(None)) else str(value)
 
 
@@ -111,9 +103,6 @@ def _events(events: records.Events) -> dict[str, Any]:
     return {"unit": events.unit, "names": list(events.names), **columns}
 
 
-# Proton's
-
-
 def _hatchet(record: records.ProfileRecord) -> bytes:
     """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
     names = record.root.totals
@@ -134,15 +123,11 @@ def _hatchet(record: records.ProfileRecord) -> bytes:
 
 
 def _literal(scope: records.Scope) -> dict[str, Any]:
-    metrics: Mapping[str, Any] = {**scope.metrics, **scope.labels}
     return {
         "children": [_literal(child) for child in scope.children],
         "frame": {"name": scope.name, "type": "function"},
-        "metrics": dict(metrics),
+        "metrics": {**scope.metrics, **scope.labels},
     }
-
-
-# speedscope's
 
 
 def _speedscope(record: records.ProfileRecord) -> bytes:
@@ -182,15 +167,14 @@ def _stacks(root: records.Scope, metric: str, frames: dict[str, int]) -> dict[st
     }
 
 
-# Chrome's
-
 _FORMS: Mapping[str, Callable[[records.ProfileRecord], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
     ".trace.json": lambda record: records.chrome_trace(records.Timeline.of(record).events).encode(),
     ".json": lambda record: FORMAT.text(profile=plain(record)),
+    "": lambda record: FORMAT.packed(profile=plain(record)),
 }
-"""The end of a file's name -> what writes it."""
+"""The end of a file's name -> what writes it, the first that fits."""
 
 ScopePath = tuple[str, ...]
 """The names of a scope and of those it is in, from the root down."""
@@ -224,10 +208,8 @@ class ProfileDifference(PrintsAsCard):
 
     @classmethod
     def of(cls, first: records.ProfileRecord, second: Any) -> ProfileDifference:
-        """Two profiles side by side; the second may be the session that measured it.
-
-        Raises:
-            ArgumentError: the second is not a profile.
+        """Two profiles side by side; the second may be the session that measured it. Raises
+        ArgumentError: the second is not a profile.
         """
         second = getattr(second, "profile", second)
         if not isinstance(second, records.ProfileRecord):
@@ -457,18 +439,14 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return replace(self, root=trees.filtered(self, chosen, keep))
 
     def timeline(self, program: int | None = None) -> records.Timeline:
-        """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
-
-        Raises:
-            ProfileError: the profile has no events.
+        """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`. Raises
+        ProfileError: the profile has no events.
         """
         return records.Timeline.of(self, program)
 
     def diff(self, other: Profile) -> ProfileDifference:
-        """Return the differences of this profile's numbers from another's.
-
-        Raises:
-            ArgumentError: the other is not a profile.
+        """Return the differences of this profile's numbers from another's. Raises ArgumentError:
+        the other is not a profile.
         """
         return ProfileDifference.of(self, other)
 

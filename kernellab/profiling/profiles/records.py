@@ -21,8 +21,6 @@ from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
 from kernellab.records.display import frame_of, plot
 
-# A profile, as plain facts: a tree of scopes with metrics, lines of kernels, events.
-#
 # Whoever measures makes one: Proton's sessions, scopes around the lines of a kernel, runs on the
 # interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not
 # alike.
@@ -80,11 +78,9 @@ class GrowingScope:
     children: dict[tuple[str, ScopeKind], GrowingScope] = field(default_factory=dict)
 
     def child(self, name: str, kind: ScopeKind) -> GrowingScope:
-        """The scope of that name in this one, made where it is not there."""
         return self.children.setdefault((name, kind), GrowingScope(name, kind))
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """Add to what was measured."""
         for name, number in metrics.items():
             self.metrics[name] = self.metrics.get(name, 0) + number
 
@@ -302,10 +298,8 @@ class Timeline:
         if events is None or not len(events):
             raise ProfileError(
                 f"The profile, measured by {record.measured_by}, has no events with times.",
-                advice=(
-                    "Events are kept by kernellab.profile(kernel, grid, *args) on a GPU, by "
-                    'data="trace" of a session, and by runs on the interpreter.'
-                ),
+                advice="Events are kept by kernellab.profile(kernel, grid, *args) on a GPU, by "
+                'data="trace" of a session, and by runs on the interpreter.',
             )
         chosen = numpy.ones(len(events), bool)
         if program is not None:
@@ -340,10 +334,8 @@ class Timeline:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the events as a Chrome trace, which chrome://tracing and Perfetto open: a process
-        for each program, a thread for each warp; of cycles, one is shown as a nanosecond.
-
-        Raises:
-            ArchiveError: the file cannot be written.
+        for each program, a thread for each warp; of cycles, one is shown as a nanosecond. Raises
+        ArchiveError: the file cannot be written.
         """
         file = saved_path(path, ArchiveError)
         return save_whole(file, chrome_trace(self.events).encode(), ArchiveError)

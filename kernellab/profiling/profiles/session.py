@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import torch
 import triton
@@ -22,52 +22,30 @@ from kernellab.common.saved_files import BadFile, SchemaError, kernellab_version
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel, parameter_names
-from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
-from kernellab.errors import ArgumentError, OptionError, ProfileError, compiled_text
+from kernellab.errors import ArgumentError, OptionError, ProfileError
 from kernellab.launch.argument_copies import integers_of
 from kernellab.launch.interception import interpreted
 from kernellab.launch.preparation import Grid, bound_launch, goes_to_gpu, innermost
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.profiles.files import chrome_in, hatchet_in
-from kernellab.profiling.profiles.interpreter_session import InterpreterSession, LaunchMetadata
+from kernellab.profiling.profiles.interpreter_session import (
+    SHOWN_OPTIONS,
+    InterpreterSession,
+    LaunchMetadata,
+    kernel_facts,
+)
 from kernellab.profiling.profiles.line_marks import DETAILS, Detail
 from kernellab.profiling.profiles.line_profile import LineOptions, profile_on_gpu
 from kernellab.profiling.profiles.profile import Profile, ProfileDifference
 from kernellab.profiling.profiles.records import PROTON, ProfiledKernel, code_hash
 from kernellab.records import Specialization, Target
-from kernellab.triton_api import definition_of, option_names
+from kernellab.triton_api import option_names
 from kernellab.triton_api import proton as proton_api
 from kernellab.triton_api.emulation import current_emulation, current_gpu
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class Measuring(Protocol):
-    """Who measures: Proton, the interpreter, or both.
-
-    Attributes:
-        interpreted: after `finish`, the profile of the launches on the interpreter, where the
-            session's own profile is of launches on the GPU; else None.
-    """
-
-    interpreted: Profile | None
-
-    def activate(self) -> None:
-        """Begin, or go on."""
-
-    def deactivate(self) -> None:
-        """Pause."""
-
-    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """A scope begins."""
-
-    def leave(self) -> None:
-        """The innermost scope ends."""
-
-    def finish(self, name: str) -> Profile:
-        """End, with everything that was measured."""
 
 
 class ProfileSession:
@@ -90,9 +68,7 @@ class ProfileSession:
     # From start to stop
 
     def start(self) -> ProfileSession:
-        """Begin to measure. Raises ProfileError: nothing can be measured here; the session was
-        started before.
-        """
+        """Begin to measure. Raises ProfileError: nothing can be measured; it was started before."""
         if self._state != "new":
             raise ProfileError(
                 f"This session was started before: it is {self._state}.",
@@ -193,11 +169,7 @@ class ProfileSession:
 
     @property
     def profile(self) -> Profile:
-        """What was measured.
-
-        Raises:
-            ProfileError: the session is not over yet.
-        """
+        """What was measured. Raises ProfileError: the session is not over yet."""
         if self._profile is None:
             raise ProfileError(
                 "The profile is not there yet: the session is not over."
@@ -297,14 +269,7 @@ class GpuSession:
         """Begin, or go on. Raises ProfileError: Proton cannot."""
         try:
             if self._number is None:
-                self._number = proton_api.start(
-                    self._folder / "profile",
-                    context=self._options.context,
-                    data=self._options.data,
-                    backend=self._options.backend,
-                    mode=self._options.mode,
-                    hook=self._options.hook,
-                )
+                self._number = proton_api.start(self._folder / "profile", **vars(self._options))
                 _open.append(self)
             else:
                 proton_api.activate(self._number)
@@ -404,20 +369,10 @@ def kernel_of(
     """A kernel that Triton has compiled and launched; its Compilation is made when asked for."""
     metadata, source = compiled.metadata, compiled.src
     function = getattr(source, "fn", None)
-    options = {
-        name: getattr(metadata, name)
-        for name in ("num_warps", "num_stages", "num_ctas")
-        if hasattr(metadata, name)
-    }
+    options = {name: getattr(metadata, name) for name in SHOWN_OPTIONS if hasattr(metadata, name)}
     code = code_hash(compiled.asm)
     if function is None:
         return ProfiledKernel(str(compiled.name), launches, options, code)
-    place = definition_of(function)
-    constants = {
-        function.arg_names[path[0]]: value
-        for path, value in source.constants.items()
-        if len(path) == 1
-    }
     target = Target(metadata.target.backend, str(metadata.target.arch))
     signature, attributes = dict(source.signature), dict(source.attrs)
     specialization = Specialization(
@@ -428,18 +383,16 @@ def kernel_of(
         for name in option_names(target)
         if hasattr(metadata, name)
     }
-    call = BoundCall(specialization, {}, compile_options)
-    return ProfiledKernel(
+    return kernel_facts(
+        function,
+        BoundCall(specialization, {}, compile_options),
+        target,
+        options,
         name=str(compiled.name),
         launches=launches,
-        options={**constants, **options},
         code=code,
-        file=place.file,
-        line=place.line,
-        source=compiled_text(place.file, place.line),
         grid=grid,
         integers=integers or {},
-        compile=lambda: compile_bound(function, call, target, record="passes"),
     )
 
 
@@ -710,3 +663,7 @@ class SessionOnBoth:
             "session's `interpreted` is their profile."
         )
         return replace(on_gpu, notes=(note, *on_gpu.notes))
+
+
+Measuring = GpuSession | InterpreterSession | SessionOnBoth
+"""Who measures: Proton, the interpreter, or both."""

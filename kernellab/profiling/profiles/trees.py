@@ -205,8 +205,6 @@ def _peak(device: Device, width: int | None) -> float | None:
     )
 
 
-# Trees of scopes: what is below each added up, some of them left out, and all of it as text.
-
 MOST_LEVELS = 200
 """Scopes within each other that a file may have."""
 
@@ -235,15 +233,12 @@ class Filter:
 
 
 def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
-    """A filter of what somebody gave. Raises OptionError: a pattern is not valid, or `threshold` or
-    `depth` is not a number.
-    """
-    if threshold is not None:
-        if not is_real(threshold) or threshold != threshold:
-            raise OptionError(
-                f"threshold must be a number, got {shown(threshold)}.",
-                advice="Pass the smallest value of the first metric: threshold=0.1.",
-            )
+    """A filter of what somebody gave. Raises OptionError: a pattern or a number is not valid."""
+    if threshold is not None and (not is_real(threshold) or threshold != threshold):
+        raise OptionError(
+            f"threshold must be a number, got {shown(threshold)}.",
+            advice="Pass the smallest value of the first metric: threshold=0.1.",
+        )
     if depth is not None:
         check_whole("depth", depth)
     return Filter(_pattern("include", include), _pattern("exclude", exclude), threshold, depth)
@@ -277,11 +272,9 @@ def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Iter
 
 
 def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Scope:
-    """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below
-    a threshold or too deep counts in the scope above it.
-
-    Raises:
-        OptionError: matching a pattern takes longer than 5 s, as `(a+)+$` does of some names.
+    """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below a
+    threshold or too deep counts in the scope above it. Raises OptionError: matching a pattern takes
+    longer than 5 s, as `(a+)+$` does of some names.
     """
     root, devices = record.root, record.machine.devices
     if keep == Filter():

@@ -1,6 +1,4 @@
-"""Rules that answer messages of the front end's: what they can use of a refused kernel, which of
-them answers, and whether what it says to write helps.
-"""
+"""Rules for the front end's messages: what they use, which answers, and if its fix helps."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from traceback import walk_tb
 from typing import Any
 
 import triton.language as tl
@@ -22,8 +20,6 @@ from kernellab.common.text import shown
 from kernellab.errors import Change, changes_between
 from kernellab.triton_api.functions import definition_of
 from kernellab.triton_api.kernel_contents import with_source
-
-# What a rule can use of a refused kernel: the expression, the variables and their types.
 
 
 @dataclass(frozen=True)
@@ -129,9 +125,7 @@ class Refusal:
 
 
 def one_as_number(refused: Refusal, name: str, why: str) -> Fix | None:
-    """Return the fix for a parameter without annotation whose argument is 1, of which Triton makes
-    a constant; None for another name.
-    """
+    """Return the fix for a parameter that is 1 and became a constant; None for another name."""
     if not refused.is_parameter(name) or refused.is_constant(name):
         return None
     advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
@@ -170,9 +164,7 @@ def variables_at(error: BaseException, function: Any) -> Mapping[str, Any]:
 
 
 def variables_inside(error: BaseException) -> tuple[Mapping[str, Any], ...]:
-    """The variables of the Python functions that ran when an error was raised,
-    the innermost first, down to the innermost that walks the kernel's source.
-    """
+    """The variables of Triton's functions that ran, from the innermost to the kernel's reader."""
     scopes: list[Mapping[str, Any]] = []
     for frame in _frames(error):
         scopes.append(frame)
@@ -182,23 +174,15 @@ def variables_inside(error: BaseException) -> tuple[Mapping[str, Any], ...]:
 
 
 def _frames(error: BaseException) -> Iterator[Mapping[str, Any]]:
-    """The variables of the frames that an error, or what it came from, passed through,
-    the innermost first.
-    """
+    """The variables of the frames that an error and its causes passed, the innermost first."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:
         chain.append(current)
         current = current.__cause__ or current.__context__
     for part in reversed(chain):
-        frames = list(_frames_of(part.__traceback__))
-        yield from (frame for frame in reversed(frames))
-
-
-def _frames_of(traceback: TracebackType | None) -> Iterator[Mapping[str, Any]]:
-    while traceback is not None:
-        yield traceback.tb_frame.f_locals
-        traceback = traceback.tb_next
+        frames = [frame for frame, _ in walk_tb(part.__traceback__)]
+        yield from (frame.f_locals for frame in reversed(frames))
 
 
 def sizes_text(shape: Any) -> str:
@@ -242,9 +226,6 @@ def is_pointer(value: Any) -> bool:
     return scalar is not None and bool(scalar.is_ptr())
 
 
-# The rules that need no Python, in fixes.toml.
-
-
 @dataclass(frozen=True)
 class WordedRule:
     """A rule that is a pattern and words. In these, {0} stands for the first group of the pattern
@@ -286,8 +267,6 @@ class Tables:
 
 TABLES: Tables = read_data_file(Path(__file__).with_name("fixes.toml"), Tables)
 
-
-# The registry of rules: which of them answers a message of the front end's.
 
 Rule = Callable[[Refusal, "re.Match[str]"], "Fix | None"]
 
@@ -361,9 +340,7 @@ def first_that_helps(
 
 
 def _sources(refusal: Refusal, advice: str, source: str) -> Iterator[str]:
-    """Yield the source with what the advice says to write in place of an expression with the same
-    variables, the refused one first.
-    """
+    """Yield the source with the advised expression in place of one with the same variables."""
     code = _code(advice)
     if code is None or not isinstance(refusal.node, ast.AST):
         return

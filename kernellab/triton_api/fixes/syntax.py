@@ -28,11 +28,6 @@ def _statement(_: Refusal, match: re.Match[str]) -> Fix | None:
     return Fix(f"Triton does not support {statement.name}.", statement.advice)
 
 
-@rule(r"Boolean value of Tensor with more than one value is ambiguous")
-def _if_tile(refused: Refusal, _: re.Match[str]) -> Fix:
-    return _tile_as_condition(refused)
-
-
 @rule(r"'constexpr' object has no attribute 'handle'")
 def _while_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
     """`while True:`."""
@@ -61,7 +56,8 @@ def _ternary(refused: Refusal, _: re.Match[str]) -> Fix | None:
     )
 
 
-def _tile_as_condition(refused: Refusal) -> Fix:
+@rule(r"Boolean value of Tensor with more than one value is ambiguous")
+def _tile_as_condition(refused: Refusal, _: re.Match[str]) -> Fix:
     test = getattr(refused.node, "test", None)
     tiles = [
         f"{node.id} is {kind_of(refused.scope[node.id])}"
@@ -173,7 +169,8 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
     place = f"{name} + {refused.text(element.slice, 16) or 'offsets'}"
     kind = kind_of(value)
     if (target := _stored_element(refused)) is not None:
-        stored = f"tl.store({' + '.join(_parts(target))}, value)"
+        pointer, offset = target.rstrip("]").split("[", 1)
+        stored = f"tl.store({pointer} + {offset}, value)"
         return Fix(
             f"{name} is {kind}; {name}[...] neither loads nor stores.",
             f"Write tl.load({place}) for {refused.text(element)}, and {stored} for the assignment.",
@@ -202,11 +199,6 @@ def _stored_element(refused: Refusal) -> str | None:
     line = refused.text(refused.statement(), 80)
     match = re.fullmatch(r"(\w+\[[^=\]]+\])\s*=\s*[^=].*", line)
     return None if match is None else match[1]
-
-
-def _parts(element: str) -> tuple[str, str]:
-    pointer, _, index = element.rstrip("]").partition("[")
-    return pointer, index
 
 
 @rule(r"^ValueError: '(append|extend|insert|pop|remove|clear|sort)' is not in list")  # Triton 3.6

@@ -1,6 +1,4 @@
-"""Rules for tiles whose shapes do not fit, and for values of a type that an operation does not
-take.
-"""
+"""Rules for tiles whose shapes do not fit, and for values of a type that is not taken."""
 
 from __future__ import annotations
 
@@ -26,8 +24,6 @@ from kernellab.triton_api.fixes.rules import (
     shape_of,
     sizes_text,
 )
-
-# Rules for tiles whose shapes do not fit.
 
 
 @rule(r"(lhs|rhs)_scale must be a tensor of shape \[(?:\.\.\., )?(\d+), (\d+)\]\. Got \[(.*)\]")
@@ -208,9 +204,6 @@ def _size_of_axis(refused: Refusal, match: re.Match[str]) -> Fix | None:
     )
 
 
-# Rules for values of a type that an operation does not take.
-
-
 @rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")
 @rule(r"^TypeError: unexpected type (?P<one>\S+) and (?P<other>\S+)")
 def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
@@ -229,8 +222,9 @@ def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
     is_moved = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_float
     if is_moved and pointer not in added:
         what = others[0] if others else "the offset"
+        kind = kind_of(refused.scope[what]) if what in refused.scope else "a float"
         return Fix(
-            f"{what} is {_kind(refused, what, 'a float')}, and an address moves by whole elements.",
+            f"{what} is {kind}, and an address moves by whole elements.",
             "Compute offsets in integers (// for /), or convert them: .to(tl.int32).",
         )
     return _pointer_as_number(refused, pointer)
@@ -302,10 +296,6 @@ def _is_float(refused: Refusal, name: str) -> bool:
     return scalar is not None and bool(scalar.is_floating())
 
 
-def _kind(refused: Refusal, name: str, otherwise: str) -> str:
-    return kind_of(refused.scope[name]) if name in refused.scope else otherwise
-
-
 @rule(r"cannot add pointers together")
 def _pointers_added(refused: Refusal, _: re.Match[str]) -> Fix:
     pointers = [name for name in refused.names() if is_pointer(refused.scope.get(name))]
@@ -335,9 +325,7 @@ def _no_pointer(refused: Refusal, match: re.Match[str]) -> Fix:
 
 
 def _swapped(refused: Refusal) -> str | None:
-    """The refused store with its first two arguments in the other order, where the second is made
-    of a pointer.
-    """
+    """The refused store with its first two arguments swapped, if the second is a pointer."""
     given = getattr(refused.node, "args", [])
     if len(given) < 2 or not any(
         is_pointer(refused.scope.get(name)) for name in refused.names(given[1])

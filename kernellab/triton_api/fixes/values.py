@@ -1,6 +1,4 @@
-"""Rules for names and for values that have to be known while compiling, and for functions of torch,
-NumPy and Python in a kernel.
-"""
+"""Rules for names, constants, and functions of torch, NumPy and Python in a kernel."""
 
 from __future__ import annotations
 
@@ -33,8 +31,6 @@ from kernellab.triton_api.fixes.rules import (
 )
 from kernellab.triton_api.functions import definition_of, named_outside, scope_of
 
-# Functions of torch, NumPy and Python in a kernel, and what a kernel says instead.
-
 _NUMBERS = {"inf": 'float("inf")', "nan": 'float("nan")', "pi": repr(3.141592653589793)}
 
 _FORMS = ("BLOCK", "value", "seed", "offsets")
@@ -61,9 +57,7 @@ class ForeignCall:
 
 
 def instead_of(name: str, arguments: tuple[str, ...] = ("x",)) -> str:
-    """What a kernel writes for a function, a number or a dtype of torch's, NumPy's or math's;
-    "" where nothing stands for it.
-    """
+    """What a kernel writes for a name of torch's, NumPy's or math's; "" if there is nothing."""
     if name in _NUMBERS:
         return _NUMBERS[name]
     if name in _DTYPES:
@@ -127,9 +121,6 @@ def _is_foreign(value: Any, scope: dict[str, Any], written: str) -> bool:
 
 def _root(module: str) -> str:
     return module.partition(".")[0]
-
-
-# Rules for names and for values that have to be known while compiling.
 
 
 @rule(r"Unsupported function referenced|^TypeError: must be real number, not tensor")
@@ -552,9 +543,7 @@ def _renamed(source: str, name: str, statement: ast.stmt) -> str:
 
 
 def computed_constant(refused: Refusal, name: str) -> tuple[Attempted, ...]:
-    """Return what may make a constant of a variable that the kernel computes: its expression in
-    its place, or the annotation.
-    """
+    """Return what may make a constant of a computed variable: its expression, an annotation."""
     source = str(refused.function.src)
     tree = ast.parse(source)
     assigned = [

@@ -49,7 +49,6 @@ def rule(*kinds: str) -> Callable[[Find], Find]:
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule there is."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(_RULES)

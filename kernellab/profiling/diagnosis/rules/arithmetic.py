@@ -219,9 +219,7 @@ def masked_off(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _waits_left(evidence: Evidence, access: Traffic, left: float) -> float:
-    """Return the share of waits for loads that is left without the masked-off elements: fewer only
-    where the masks, and not the loop, end with the data.
-    """
+    """The share of waits that is left without masked-off elements: less if masks end the loop."""
     loop = None if access.loop is None else evidence.loops[access.loop]
     if loop is None or evidence.scalars.turns(loop.op) is None:
         return 1.0
@@ -230,8 +228,6 @@ def _waits_left(evidence: Evidence, access: Traffic, left: float) -> float:
 
 _MOSTLY_USED = 0.75
 """The share of elements that are on from which on a tile is taken to fit."""
-
-# Matmuls that do not run on the tensor cores, or not on their newest instructions.
 
 
 _SOURCE_OF_PRODUCTS = "the TTGIR's layout of the product"

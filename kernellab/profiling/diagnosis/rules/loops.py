@@ -256,9 +256,6 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-# Exchanges between threads in a loop: conversions, reductions across warps, bank conflicts.
-
-
 _SOURCE_OF_EXCHANGES = "the layouts of the TTGIR, and the loop's trip count"
 
 
@@ -323,9 +320,8 @@ def reduction_across_warps(evidence: Evidence) -> Iterator[CostFinding]:
         if (
             conversion.operation not in ("tt.reduce", "tt.scan")
             or conversion.means != "shared memory"
+            or not conversion.in_loop
         ):
-            continue
-        if not conversion.in_loop:
             continue
         times = evidence.times_of_conversion(conversion)
         yield finding(

@@ -45,9 +45,7 @@ _WIDEST = 16
 
 @rule("strided-access", "scattered-access")
 def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
-    """Neighboring lanes whose elements lie far apart. Accesses of tiles alike are one finding: the
-    axis that their lanes lie along is changed for all of them.
-    """
+    """Neighboring lanes whose elements lie far apart; accesses of tiles alike are one finding."""
     alike: dict[object, list[Traffic]] = {}
     for access in filter(_is_spread, evidence.accesses):
         alike.setdefault((access.shape, access.dimension), []).append(access)
@@ -241,9 +239,6 @@ def _is_promised(parameter: BlockArgument) -> bool:
     return isinstance(promise, builtin.DictionaryAttr) and "tt.divisibility" in promise.data
 
 
-# Both
-
-
 def _by_line(evidence: Evidence) -> Iterator[list[Traffic]]:
     """The accesses of one line to one argument together: prologue and body of a pipelined loop."""
     lines: dict[object, list[Traffic]] = {}
@@ -268,9 +263,6 @@ def _cost(evidence: Evidence, bad: Sequence[Traffic], fixed: Callable[[Traffic],
         partial=after.partial,
         issue=after.issue,
     )
-
-
-# What programs have in common: elements that many load again, and elements that many update.
 
 
 _OFTEN = 8
@@ -553,9 +545,6 @@ def ordered_atomics(evidence: Evidence) -> Iterator[CostFinding]:
             "the TTGIR. The estimate does not include the cost of ordering; on an H200, two "
             "kernels were 1.4 and 1.2 times faster without it",
         )
-
-
-# What a program has had before: elements that it loads a second time.
 
 
 @rule("loaded-again")

@@ -256,10 +256,6 @@ def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, f
         yield outside[0].position, each, 1, LOAD_LATENCY, "a program"
 
 
-# Too few warps on a multiprocessor to keep its units busy, and what limits them; registers that
-# do not suffice.
-
-
 _ENOUGH_OCCUPANCY = 0.5
 """Occupancy beyond which more warps seldom help."""
 _FEW_STAGES = 3
@@ -393,9 +389,6 @@ def spills(evidence: Evidence) -> Iterator[CostFinding]:
         },
         "the binary's resources; the lines of its accesses to local memory",
     )
-
-
-# What bounds a launch as a whole.
 
 
 _SOURCE_OF_BOUNDS = "the sum of what its accesses and its arithmetic take, at the target's rates"
