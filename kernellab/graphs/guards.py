@@ -4,6 +4,7 @@ failed, the values, which line added it, and what to change (`guards.toml`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.data_files import Prose, read_data_file
-from kernellab.common.saved_files import BadFile, json_in
 from kernellab.errors.sources import SourcePosition, frames_in
 from kernellab.graphs import torch_texts
 from kernellab.records.graphs import (
@@ -82,21 +82,11 @@ def recompilations_in(
             function, place = functions.get(frame) or functions.get(f"{number}/0", ("", None))
             failures = tuple(
                 _failure(reason, place, values.get(reason, ("", "")), known)
-                for reason in _reasons(reasons)
+                for reason in (json.loads(reasons) if reasons.startswith("[") else [reasons])
             )
             words = "; ".join(str(replace(failure, position=None)) for failure in failures)
             recompilations.append(Recompilation(frame, function, words, failures))
     return tuple(dict.fromkeys(recompilations))
-
-
-def _reasons(payload: Any) -> list[str]:
-    """Return the failures of guards, each as torch logs it; torch writes several as JSON."""
-    if isinstance(payload, str) and payload.lstrip().startswith("["):
-        try:
-            payload = json_in(payload)
-        except BadFile:
-            return [payload]
-    return list(map(str, payload)) if isinstance(payload, list) else [str(payload or "")]
 
 
 def _failure(

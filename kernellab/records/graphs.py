@@ -193,8 +193,8 @@ def kernel_names(functions: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++; or a kernel of the
-    user's, in the module that Inductor writes for it.
+    """A kernel as Inductor writes it, or a kernel of the user's, in the module that Inductor writes
+    for it.
 
     Attributes:
         name: see `kernel_names`.
@@ -232,7 +232,7 @@ class GraphLaunch:
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
         is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
-        moved_bytes: read and written; Inductor's count; None where a log does not say.
+        moved_bytes: read and written; Inductor's count; None where it has none.
         flops: Inductor's count; None where it has none.
         mutated: of a user's kernel: parameter -> post-grad node to whose value it writes.
     """
@@ -508,10 +508,10 @@ class Bytecode:
 
 @dataclass(frozen=True)
 class GraphCapture:
-    """All that was captured of one call, or that a log has of a run.
+    """All that was captured of one call.
 
     Attributes:
-        gpu: the GPU that the code is for, as it was named; "CPU" in a log of code for a CPU.
+        gpu: the GPU that the code is for, as it was named.
         target: "sm_90"; "" where the code is for no GPU.
         error: what ended the capture before its end; "" where nothing did.
         sources: file -> its text, of the files that positions name and that could be read.
