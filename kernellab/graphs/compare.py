@@ -35,13 +35,7 @@ from kernellab.torch_api.generated_code import (
 )
 from kernellab.torch_api.inductor import users_arguments
 from kernellab.torch_api.lowering import Mutation
-from kernellab.torch_api.virtual_gpu import (
-    CPU,
-    DEVICE,
-    drawing_alike,
-    without_gpu,
-    written_out,
-)
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE, drawing_alike, without_gpu, written_out
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
 

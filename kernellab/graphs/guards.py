@@ -155,10 +155,7 @@ def symbols_in(events: Iterable[torch_texts.Event]) -> tuple[SizeSymbol, ...]:
                     symbols[frame, name] = SizeSymbol(
                         frame, name, source, value, values, _place(said)
                     )
-                case {"symbol": str(name), "value": str(value), **said} if (
-                    frame,
-                    name,
-                ) in symbols:
+                case {"symbol": str(name), "value": str(value), **said} if (frame, name) in symbols:
                     fixed = symbols[frame, name]
                     place = _place(said) or next(
                         (guard.position for guard in reversed(fixed.guards)), None

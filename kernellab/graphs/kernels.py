@@ -16,13 +16,7 @@ from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
 from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
-from kernellab.records.graphs import (
-    Candidate,
-    GraphCapture,
-    GraphLaunch,
-    KernelCode,
-    LoweredGraph,
-)
+from kernellab.records.graphs import Candidate, GraphCapture, GraphLaunch, KernelCode, LoweredGraph
 
 if TYPE_CHECKING:
     import pandas
@@ -97,11 +91,7 @@ class GeneratedKernel:
             )
         if not self.is_written_here:
             request_consent(
-                (self.source,),
-                self.source,
-                name=self.name,
-                call=_CALL,
-                trusting=_TRUSTING,
+                (self.source,), self.source, name=self.name, call=_CALL, trusting=_TRUSTING
             )
         from kernellab.torch_api.generated_code import kernel_in
 

@@ -160,18 +160,14 @@ class Stream(metaclass=StandIn):
         """Whether all work is done."""
         return True
 
-    def synchronize(self) -> None:
-        """It is."""
-
     def is_capturing(self) -> bool:
         """Whether a graph is recorded."""
         return False
 
-    def wait_event(self, event: Event) -> None:
-        """The event has passed."""
+    def synchronize(self, *_: Any, **__: Any) -> None:
+        """All work is done, and every event has passed."""
 
-    def wait_stream(self, stream: Stream) -> None:
-        """Its work is done."""
+    wait_event = wait_stream = synchronize
 
     def record_event(self, event: Event | None = None) -> Event:
         """A moment: now."""
@@ -240,15 +236,14 @@ class Event(metaclass=StandIn):
         """Let it be now."""
         self._seconds = time.perf_counter()
 
-    def wait(self, stream: Stream | None = None) -> None:
-        """It has passed."""
-
     def query(self) -> bool:
         """Whether it has passed."""
         return True
 
-    def synchronize(self) -> None:
+    def synchronize(self, *_: Any, **__: Any) -> None:
         """It has passed."""
+
+    wait = synchronize
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds until a later event, of this machine's time."""

@@ -237,8 +237,7 @@ def callable_in(
 
 
 _ASSERTED = re.compile(
-    r"^(?P<indent> +)assert_size_stride\((?P<name>\w+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
-    re.M,
+    r"^(?P<indent> +)assert_size_stride\((?P<name>\w+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$", re.M
 )
 """An assertion of Inductor's that a result of an operation of torch's, or what the forward graph
 saved of one, has the strides that it has on a GPU. On the CPU it may have others, such as weights'

@@ -120,11 +120,7 @@ _common_codegen: Any = torch._inductor.codegen.common
 _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
 
-CONFIG: dict[str, Any] = {
-    "force_disable_caches": True,
-    "compile_threads": 1,
-    "cpp_wrapper": False,
-}
+CONFIG: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1, "cpp_wrapper": False}
 """What a watched Inductor is set to: a graph that it finds in its cache shows nothing."""
 
 

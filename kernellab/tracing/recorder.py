@@ -234,12 +234,7 @@ class Recorder:
             self.leave()
 
     def enter(
-        self,
-        function: str,
-        file: str,
-        line: int,
-        given: Mapping[str, Any],
-        running: object = None,
+        self, function: str, file: str, line: int, given: Mapping[str, Any], running: object = None
     ) -> None:
         """A function begins.
 

@@ -491,7 +491,7 @@ class TracedArgument:
         if not is_inside:
             raise ArgumentError(
                 f"index must be an element of {self.name}, whose shape is {self.shape}, "
-                f"got {shown(index)}.",
+                f"got {shown(index)}."
             )
         return place
 

@@ -499,10 +499,7 @@ class ValueStore:
     """
 
     def __init__(
-        self,
-        largest: int = LARGEST_EXACT,
-        total: int = TOTAL_EXACT,
-        memory: int = TOTAL_MEMORY,
+        self, largest: int = LARGEST_EXACT, total: int = TOTAL_EXACT, memory: int = TOTAL_MEMORY
     ) -> None:
         """An empty store.
 

@@ -143,10 +143,7 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
 
 
 def _name_of(
-    value: SSAValue,
-    variable: str | None,
-    assigned: str | None,
-    is_step: Callable[[SSAValue], bool],
+    value: SSAValue, variable: str | None, assigned: str | None, is_step: Callable[[SSAValue], bool]
 ) -> str | None:
     """Return what to call a part of what is assigned to a variable; None if not worth reporting."""
     if is_pointer(value.type):
