@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy
-
-from kernellab.common.text import counted, element_text, index_text, number_text
-from kernellab.tracing.steps import Access, Frame, Program, SourceText, Step, TracedArgument
-
-if TYPE_CHECKING:
-    from kernellab.tracing.records import Trace
-import math
-from collections.abc import Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, overload
-
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.common.text import shown
-from kernellab.tracing.steps import places_within
+from kernellab.common.text import counted, element_text, index_text, number_text, shown
+from kernellab.tracing.steps import (
+    Access,
+    Frame,
+    Program,
+    SourceText,
+    Step,
+    TracedArgument,
+    places_within,
+)
 from kernellab.tracing.values import StoredValue, Summary
 
 if TYPE_CHECKING:
@@ -304,9 +302,8 @@ def origin_of(
     """Return an element's origin before step number `end`, None if no step wrote it; and the
     elements that were loaded for it and that no step wrote before.
     """
-    offset = sum(place * stride for place, stride in zip(index, argument.strides))
     walk = _Slice(trace)
-    return walk.stored(argument, offset, end), walk.not_written
+    return walk.stored(argument, argument.offset_of(index), end), walk.not_written
 
 
 _MOST = 500

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import dataclasses
+import inspect
 import io
 import math
 import os
+import textwrap
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy
 
+from kernellab import triton_api
 from kernellab.common.arguments import is_whole
 from kernellab.common.containers import distinct
 from kernellab.common.saved_files import (
@@ -28,19 +33,18 @@ from kernellab.common.saved_files import (
 )
 from kernellab.common.system import save_whole, saved_path
 from kernellab.common.text import counted, shown
-from kernellab.errors import ArchiveError, ArgumentError, SourcePosition
+from kernellab.errors import (
+    ArchiveError,
+    ArgumentError,
+    CompiledLines,
+    SourcePosition,
+    is_edited,
+    source_lines,
+)
 from kernellab.tracing.values import StoredValue, ValueStore, compressed, dtype_named
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
-import ast
-import inspect
-import textwrap
-from collections.abc import Sequence
-from functools import lru_cache
-
-from kernellab import triton_api
-from kernellab.errors import CompiledLines, is_edited, source_lines
 
 _Coordinate = Annotated[int, Limits(0, 2**31)]
 Program = tuple[_Coordinate, _Coordinate, _Coordinate]
@@ -399,7 +403,7 @@ class AsyncOperation:
 
     def state(self, step: int) -> str:
         """ "issued", "pending" or "complete" after a step; "" where it is not in flight."""
-        return state_in_flight(self, step)
+        return state_in_flight(self.issued, self.completed, step)
 
     @property
     def words(self) -> str:
@@ -413,19 +417,8 @@ class AsyncOperation:
         return f"AsyncOperation({self.name}, line {self.line}, steps {self.issued} to {end})"
 
 
-class InFlight(Protocol):
-    """What has a state at each step: issued in a step, completed in a later one or never."""
-
-    @property
-    def issued(self) -> int: ...
-
-    @property
-    def completed(self) -> int | None: ...
-
-
-def state_in_flight(operation: InFlight, step: int) -> str:
+def state_in_flight(issued: int, completed: int | None, step: int) -> str:
     """See `AsyncOperation.state`."""
-    issued, completed = operation.issued, operation.completed
     if step < issued or (completed is not None and completed < step):
         return ""
     if completed == step:
