@@ -97,7 +97,6 @@ class NodeRun(fx_graphs.DrawingRun):
         self.rewritten: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         result = super().run_node(n)
         for parameter, argument in fx_graphs.tensors_of_launch(n):
             value = self.env[argument]
@@ -133,7 +132,6 @@ class _DitheredRun(NodeRun):
         self._unsettled: dict[torch.fx.Node, torch.Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         result = super().run_node(n)
         if n.op == "output" or not isinstance(result, torch.Tensor):
             return result

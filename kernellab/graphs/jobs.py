@@ -45,7 +45,6 @@ _MOST_SECONDS = 0.6 * SECONDS
 
 
 def capture(call: GivenCall) -> GraphCapture:
-    """Capture one call."""
     from kernellab.torch_api.capture import Backend, mode_options
     from kernellab.torch_api.capture import capture as capture_with
 
@@ -263,13 +262,11 @@ class _Mode:
             self._calls = min(_MOST_CALLS, math.ceil(_LEAST_MILLISECONDS / once))
 
     def take_turn(self) -> None:
-        """One round."""
         if not self.error:
             with self._failing():
                 self._milliseconds.append(self._timed(self._calls))
 
     def time(self, eager: float | None) -> ModeTime:
-        """What was measured."""
         median = None if self.error else self.median
         return ModeTime(
             mode=self.name,
@@ -325,8 +322,6 @@ def _distance(tensors: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) ->
 
 @dataclass(frozen=True)
 class Variant:
-    """Which optimizations are on."""
-
     fuses: bool
     inlines: bool
 

@@ -221,7 +221,6 @@ class CapturedCall(GivenCall):
         return comparison
 
     def accuracy(self, run: str) -> Accuracy:
-        """See `GraphReport.accuracy`."""
         check_choice("run", run, RUNS)
         self._check_has_values("accuracy")
         accuracy: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
@@ -237,7 +236,6 @@ class CapturedCall(GivenCall):
             )
 
     def ablation(self, rounds: int) -> Ablation:
-        """See `GraphReport.ablation`."""
         import torch
 
         check_whole("rounds", rounds, 1)
@@ -262,7 +260,6 @@ class CapturedCall(GivenCall):
         )
 
     def speedup(self, rounds: int) -> Speedups:
-        """See `GraphReport.speedup`."""
         import torch
 
         check_whole("rounds", rounds, 1)

@@ -709,7 +709,6 @@ def run(
 
 
 def step(machine: ThreadState, instruction: Instruction, form: Form) -> None:
-    """Carry out one instruction."""
     machine.guarded_by(instruction)
     INSTRUCTIONS[instruction.name].run(machine, form, instruction.operands)
 

@@ -384,7 +384,6 @@ class GpuLaunch(NamedTuple):
     """Facts about parameters by name, and options."""
 
     def as_run(self) -> Run:
-        """Return the launch as a Run."""
         source, target = self.compiled.src, self.compiled.metadata.target
         facts = {**dict(zip(source.fn.arg_names, self.args, strict=False)), **self.keywords}
         signature = source.signature

@@ -215,7 +215,6 @@ class KernelCode:
 
     @property
     def is_triton(self) -> bool:
-        """Whether it is a Triton kernel."""
         return "@triton.jit" in self.source
 
     @property

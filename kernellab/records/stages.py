@@ -339,7 +339,6 @@ class SourceMap:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SourceMap:
-        """The map that `to_json` wrote."""
         return cls(
             file=data["file"],
             files=tuple(data["files"]),

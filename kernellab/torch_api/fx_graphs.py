@@ -218,7 +218,6 @@ class DrawingRun(torch.fx.Interpreter):
         self._states_before = {} if earlier is None else earlier.states
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         state = self._states_before.get(n.name)
         if state is None:
             state = torch.get_rng_state()
@@ -344,7 +343,6 @@ def has_values(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) 
 
 
 def is_empty(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has no values."""
     return tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
 
 

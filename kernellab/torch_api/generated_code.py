@@ -84,8 +84,6 @@ class _Sources(ast.NodeTransformer):
 
 
 class _Notes:
-    """The notes of one module."""
-
     def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
         self.statements: dict[int, ast.stmt] = {}
         self._parameters = parameters
@@ -207,7 +205,6 @@ def callable_in(
             self.launch = launch
 
         def run(self, *args: Any, stream: Any = None, **keywords: Any) -> None:
-            """One launch."""
             del stream
             self.launch(self._kernel, (*args, *keywords.values()))
 
@@ -299,7 +296,6 @@ _KEY = "kernellab_values"
 
 
 def marks_of(node: torch.fx.Node) -> tuple[Mark, ...]:
-    """What a node's value is."""
     return tuple(node.meta.get(_KEY, ()))
 
 

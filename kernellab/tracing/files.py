@@ -155,7 +155,6 @@ class _Reader(RecordReader):
         self._frames: list[Frame] = []
 
     def trace(self) -> Trace:
-        """All of it."""
         data = self._data
         facts: TraceFacts = self.record(TraceFacts, data["facts"])
         if not facts.programs:

@@ -418,7 +418,6 @@ class AsyncOperation:
 
 
 def state_in_flight(issued: int, completed: int | None, step: int) -> str:
-    """See `AsyncOperation.state`."""
     if step < issued or (completed is not None and completed < step):
         return ""
     if completed == step:
@@ -585,7 +584,6 @@ DOCUMENT, VALUES = "trace.json", "values"
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Write a trace; see `Trace.save`."""
     target = saved_path(path, ArchiveError)
     heap = _Heap()
     document = FORMAT.text(_plain, **_parts(trace, heap))

@@ -540,7 +540,6 @@ class ValueStore:
         return len(self._places) + len(self._pending)
 
     def distinct(self) -> Iterator[StoredValue]:
-        """Each value once."""
         self._settle()
         return iter(self._distinct)
 
@@ -551,7 +550,6 @@ class ValueStore:
 
     @classmethod
     def restored(cls, distinct: list[StoredValue], places: list[int]) -> ValueStore:
-        """A store as it was saved."""
         store = cls()
         store._distinct, store._places = distinct, places
         store._by_digest = {stored.digest: place for place, stored in enumerate(distinct)}

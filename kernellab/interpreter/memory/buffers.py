@@ -157,8 +157,6 @@ def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.n
 
 
 class ResolvedAccess(NamedTuple):
-    """An access to one buffer."""
-
     buffer: Buffer
     offsets: Value
     mask: Value | None
