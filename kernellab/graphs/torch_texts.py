@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from kernellab.common.text import parsed
 from kernellab.errors.sources import SourcePosition, frames_in
 from kernellab.records.graphs import GraphBreak
 
@@ -202,11 +203,9 @@ def statements_from(source: str, line: int, start: int) -> list[int]:
     """Return the lines of the statements, from `start` on, of the innermost function that has
     `line`; all those of a loop that has `start`. [] if the source is not Python.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    functions = [node for node in _around(tree, line) if isinstance(node, ast.FunctionDef)]
+    functions = [
+        node for node in _around(parsed(source), line) if isinstance(node, ast.FunctionDef)
+    ]
     if not functions:
         return []
     body = functions[-1].body

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -628,12 +627,8 @@ def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr
 
 @lru_cache(maxsize=64)
 def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
-        return {}
     statements: dict[int, ast.stmt] = {}
-    for node in ast.walk(tree):  # outer statements before inner ones
+    for node in ast.walk(source.tree):  # outer statements before inner ones
         if isinstance(node, ast.stmt):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 statements[source.first_line + line - 1] = node

@@ -32,7 +32,7 @@ from kernellab.common.saved_files import (
     value_to_json,
 )
 from kernellab.common.system import save_whole, saved_path
-from kernellab.common.text import counted, shown
+from kernellab.common.text import counted, parsed, shown
 from kernellab.errors import (
     ArchiveError,
     ArgumentError,
@@ -522,6 +522,11 @@ class SourceText:
     def holds(self, line: int) -> bool:
         return self.first_line <= line < self.first_line + len(self.lines)
 
+    @property
+    def tree(self) -> ast.Module:
+        """The function, for reading; nothing of a damaged file."""
+        return parsed(textwrap.dedent("\n".join(self.lines)))
+
 
 @dataclass(frozen=True)
 class TracedFault:
@@ -729,12 +734,8 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
     """The loops of a function, outer first, without those on a single line."""
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
-        return ()
     lines = []
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.For | ast.While) and node.body[0].lineno > node.lineno:
             line = source.first_line + node.lineno - 1
             last = source.first_line + (node.body[-1].end_lineno or node.lineno) - 1
