@@ -132,7 +132,7 @@ class LoopBuffer:
         operation: the scheduler's name of what computes it: "op0".
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
         reads, writes: names of buffers.
-        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if not in a log.
+        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if unknown.
         flops: Inductor's count; None where it has none.
     """
 
@@ -246,7 +246,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward one; bytes None if a log has no size."""
+    """What the forward graph keeps for the backward one; bytes None if unknown."""
 
     name: str
     shape: tuple[int | str, ...] | None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from kernellab.common.text import counted, element_text, index_text, number_text, shown
+from kernellab.records.display import RowSequence
 from kernellab.tracing.steps import (
     Access,
     Frame,
@@ -133,21 +134,12 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class History(Sequence[Change]):
+class History(RowSequence[Change]):
     """Every value that a variable had, in order."""
 
     name: str
     changes: tuple[Change, ...]
-
-    @overload
-    def __getitem__(self, number: int) -> Change: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[Change, ...]: ...
-    def __getitem__(self, number: int | slice) -> Change | tuple[Change, ...]:
-        return self.changes[number]
-
-    def __len__(self) -> int:
-        return len(self.changes)
+    _rows = "changes"
 
     def table(self) -> pandas.DataFrame:
         """A row a value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
