@@ -21,6 +21,7 @@ from kernellab.records.graphs import (
     SizeGuard,
     SizeSymbol,
     readable,
+    users_position,
 )
 
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
@@ -102,7 +103,7 @@ def _failure(
     how, _, stack = how.partition("\nUser stack trace:")
     condition, _, remark = how.partition("  # ")
     condition = readable(torch_texts.on_one_line(condition))
-    position = torch_texts.users_position(frames_in(stack))
+    position = users_position(frames_in(stack))
     symbol = next(
         (s for (of, name), s in symbols.items() if of == frame and name in condition), None
     )
@@ -199,7 +200,7 @@ def _place(said: Mapping[Any, Any]) -> SourcePosition | None:
         match place:
             case {"filename": str(file), "line": int(line)}:
                 positions.append(SourcePosition(file, line))
-    return torch_texts.users_position(positions)
+    return users_position(positions)
 
 
 def with_advice(

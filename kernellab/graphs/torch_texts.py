@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from kernellab.common.text import parsed
 from kernellab.errors.sources import SourcePosition, frames_in
-from kernellab.records.graphs import GraphBreak
+from kernellab.records.graphs import LIBRARY, GraphBreak, users_position
 
 Event = tuple[dict[str, Any], Any]
 
@@ -90,22 +90,6 @@ def functions_in(events: Iterable[Event]) -> dict[str, tuple[str, SourcePosition
     return functions
 
 
-_LIBRARY = re.compile(
-    r"[/\\](?:site|dist)-packages[/\\]torch[/\\]"
-    r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
-)
-"""In the name of a file of torch's or of Python's standard library."""
-
-
-def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
-    """Return the innermost place of a stack that is not in torch or the standard library; the
-    innermost of all if there is no other; None of an empty stack. `stack`: places, the outermost
-    first.
-    """
-    places = list(stack)
-    return next((p for p in reversed(places) if not _LIBRARY.search(p.file)), [*places, None][-1])
-
-
 def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     """Return the distinct graph breaks, in order."""
     events = list(events)
@@ -147,7 +131,7 @@ def _break(text: str) -> GraphBreak:
     said, heading, traceback = text.partition("\nUser code traceback:\n")
     stack = _without_machinery(traceback)
     position = users_position(frames_in(stack or said))
-    if place is not None and (position is None or _LIBRARY.search(position.file)):
+    if place is not None and (position is None or LIBRARY.search(position.file)):
         position = SourcePosition(place["file"], int(place["line"]))
     said = said.strip()
     headlines = cast(re.Match[str], _HEADLINE.match(said))

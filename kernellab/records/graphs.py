@@ -23,6 +23,22 @@ def readable(source: str) -> str:
     return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
 
 
+LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]torch[/\\]"
+    r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
+)
+"""In the name of a file of torch's or of Python's standard library."""
+
+
+def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
+    """Return the innermost place of a stack that is not in torch or the standard library; the
+    innermost of all if there is no other; None of an empty stack. `stack`: places, the outermost
+    first.
+    """
+    places = list(stack)
+    return next((p for p in reversed(places) if not LIBRARY.search(p.file)), [*places, None][-1])
+
+
 @dataclass(frozen=True)
 class ModulePlace:
     """A module that a node belongs to: its path in the model, "layers.0.attn", and its class."""
