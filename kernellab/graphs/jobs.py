@@ -118,8 +118,6 @@ WAYS = {
 _LEAST_MILLISECONDS = 20.0
 """Of one round of one mode: shorter ones say little."""
 _MOST_CALLS = 1000
-_MOST_WORDS = 300
-"""Characters of an error that are kept."""
 _WARM_UPS = 3
 """CUDA graphs run once as they are, then are recorded, then replayed."""
 
@@ -302,8 +300,7 @@ class _Mode:
         try:
             yield
         except Exception as error:  # of the user's function, of torch, of the GPU's memory
-            words = " ".join(str(error).split())
-            self.error = f"{type(error).__name__}: {words[:_MOST_WORDS]}"
+            self.error = _shortened(f"{type(error).__name__}: {error}")
 
 
 def _distance(tensors: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> float | None:
@@ -387,7 +384,7 @@ def timed(call: GivenCall, rounds: int) -> Speedups:
 _jit: Any = torch.jit
 
 _LONGEST = 300
-"""Characters of a tracer's message."""
+"""Characters of an error, or of a tracer's message."""
 
 _WATCHED = (bool, int, float, str, list, dict, set, tuple)
 """Types of the variables around a function whose changes are noticed."""

@@ -380,7 +380,7 @@ def permute(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> No
     """
     target, *sources = operands
     words = (machine.read(source, KINDS["u32"]) for source in sources)
-    result = permuted(*words, next(iter(form.modifiers), None))
+    result = permuted(*words, mode=next(iter(form.modifiers), None))
     machine.write(target, result, KINDS["u32"])
 
 
