@@ -379,8 +379,8 @@ def permute(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> No
     the fourth bit spreads the byte's sign.
     """
     target, *sources = operands
-    words = (machine.read(source, KINDS["u32"]) for source in sources)
-    result = permuted(*words, mode=next(iter(form.modifiers), None))
+    a, b, selector = (machine.read(source, KINDS["u32"]) for source in sources)
+    result = permuted(a, b, selector, next(iter(form.modifiers), None))
     machine.write(target, result, KINDS["u32"])
 
 
