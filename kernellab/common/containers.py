@@ -66,7 +66,7 @@ _LARGE = 1 << 22
 def sparse_zeros(count: int, dtype: Any) -> numpy.ndarray:
     """An array of zeros, of which pages that no one writes take no memory, also when read."""
     size = count * numpy.dtype(dtype).itemsize
-    if size < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+    if size < _LARGE:
         return numpy.zeros(count, dtype)
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -30,8 +30,6 @@ from kernellab.errors import KernelLabError, MachineError, WorkerError, WorkerLo
 
 T = TypeVar("T")
 
-AVAILABLE = hasattr(os, "fork")
-
 # A process that forks while its threads work leaves its child no lock for ever.
 
 _MOST_SECONDS = 5.0
@@ -351,8 +349,7 @@ class Worker(_Process):
             )
         except (OSError, ValueError, MachineError) as error:
             raise WorkerLost(
-                f"The worker process could not be started: {error}",
-                advice=_NOT_STARTED,
+                f"The worker process could not be started: {error}", advice=_NOT_STARTED
             ) from error
         assert process.stdin is not None
         assert process.stdout is not None

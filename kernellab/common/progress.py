@@ -257,8 +257,7 @@ def _begin_anew() -> None:
     _innermost.work = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _shown_by_environment() -> bool | None:

@@ -144,7 +144,7 @@ def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
     """
     remove_leftovers()
     with translated_system_faults("No temporary file can be made"):
-        if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
+        if _free_memory() > 4 * size:
             made = os.memfd_create(_PREFIX + "arguments")
             return open(made, "w+b", buffering)
         return cast(BinaryIO, tempfile.TemporaryFile(buffering=buffering, prefix=_PREFIX))
@@ -527,10 +527,8 @@ class InterruptsBetween:
             return
         self._waiting = False
         main = threading.main_thread().ident
-        if hasattr(signal, "pthread_kill") and main is not None:
-            signal.pthread_kill(main, signal.SIGINT)
-        else:
-            _thread.interrupt_main()
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
 
     def _is_half_done(self, frame: FrameType | None) -> bool:
         module = str(frame.f_globals.get("__name__")) if frame is not None else ""
@@ -572,7 +570,7 @@ def limited(
     goes on afterwards.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    if seconds is None or not in_main or not hasattr(signal, "setitimer"):
+    if seconds is None or not in_main:
         yield
         return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import io
 import linecache
@@ -9,6 +10,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,15 @@ def remember_source(file: str, text: str) -> None:
     """Let tracebacks, `inspect` and Triton find the text under that name, by Python's lines."""
     lines = io.StringIO(text, newline=None).readlines()
     linecache.cache[file] = (len(text), None, lines, file)
+
+
+@lru_cache(maxsize=16)
+def parsed(source: str) -> ast.Module:
+    """Return a Python source as a tree, which must not be changed; an empty one of other texts."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
 
 
 _OURS = Path(__file__).parents[1]

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 ROCM = "6.4"
 """The version of ROCm that torch's compiler sees for AMD's GPUs."""
 
-_OTHERS = {
-    "h200": {"name": "NVIDIA H200", "total_memory": 141 * 10**9},
-}
+_OTHERS = {"h200": {"name": "NVIDIA H200", "total_memory": 141 * 10**9}}
 """Properties that differ from an architecture's first product (NVIDIA's data sheet of the H200)."""
 
 

@@ -35,13 +35,7 @@ from kernellab.torch_api.generated_code import (
 )
 from kernellab.torch_api.inductor import users_arguments
 from kernellab.torch_api.lowering import Mutation
-from kernellab.torch_api.virtual_gpu import (
-    CPU,
-    DEVICE,
-    drawing_alike,
-    without_gpu,
-    written_out,
-)
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE, drawing_alike, without_gpu, written_out
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
 
@@ -103,7 +97,6 @@ class NodeRun(fx_graphs.DrawingRun):
         self.rewritten: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         result = super().run_node(n)
         for parameter, argument in fx_graphs.tensors_of_launch(n):
             value = self.env[argument]
@@ -139,7 +132,6 @@ class _DitheredRun(NodeRun):
         self._unsettled: dict[torch.fx.Node, torch.Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         result = super().run_node(n)
         if n.op == "output" or not isinstance(result, torch.Tensor):
             return result

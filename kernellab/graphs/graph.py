@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 # `kernellab.graph`: capture everything that torch.compile makes of a call.
 
 
-MODES = (
-    "default",
-    "reduce-overhead",
-    "max-autotune",
-    "max-autotune-no-cudagraphs",
-)
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 @dataclass(frozen=True)
@@ -133,10 +128,7 @@ def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list
 
 
 def graph_call(
-    function: Any,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    options: GraphOptions,
+    function: Any, args: Sequence[Any], keywords: Mapping[str, Any], options: GraphOptions
 ) -> GraphReport:
     """Capture a call as `graph` does, also if the function has a keyword named like an option."""
     named = gpu_named(options.gpu)

@@ -4,6 +4,7 @@ failed, the values, which line added it, and what to change (`guards.toml`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.data_files import Prose, read_data_file
-from kernellab.common.saved_files import BadFile, json_in
 from kernellab.errors.sources import SourcePosition, frames_in
 from kernellab.graphs import torch_texts
 from kernellab.records.graphs import (
@@ -21,6 +21,7 @@ from kernellab.records.graphs import (
     SizeGuard,
     SizeSymbol,
     readable,
+    users_position,
 )
 
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
@@ -82,21 +83,11 @@ def recompilations_in(
             function, place = functions.get(frame) or functions.get(f"{number}/0", ("", None))
             failures = tuple(
                 _failure(reason, place, values.get(reason, ("", "")), known)
-                for reason in _reasons(reasons)
+                for reason in (json.loads(reasons) if reasons.startswith("[") else [reasons])
             )
             words = "; ".join(str(replace(failure, position=None)) for failure in failures)
             recompilations.append(Recompilation(frame, function, words, failures))
     return tuple(dict.fromkeys(recompilations))
-
-
-def _reasons(payload: Any) -> list[str]:
-    """Return the failures of guards, each as torch logs it; torch writes several as JSON."""
-    if isinstance(payload, str) and payload.lstrip().startswith("["):
-        try:
-            payload = json_in(payload)
-        except BadFile:
-            return [payload]
-    return list(map(str, payload)) if isinstance(payload, list) else [str(payload or "")]
 
 
 def _failure(
@@ -112,7 +103,7 @@ def _failure(
     how, _, stack = how.partition("\nUser stack trace:")
     condition, _, remark = how.partition("  # ")
     condition = readable(torch_texts.on_one_line(condition))
-    position = torch_texts.users_position(frames_in(stack))
+    position = users_position(frames_in(stack))
     symbol = next(
         (s for (of, name), s in symbols.items() if of == frame and name in condition), None
     )
@@ -165,10 +156,7 @@ def symbols_in(events: Iterable[torch_texts.Event]) -> tuple[SizeSymbol, ...]:
                     symbols[frame, name] = SizeSymbol(
                         frame, name, source, value, values, _place(said)
                     )
-                case {"symbol": str(name), "value": str(value), **said} if (
-                    frame,
-                    name,
-                ) in symbols:
+                case {"symbol": str(name), "value": str(value), **said} if (frame, name) in symbols:
                     fixed = symbols[frame, name]
                     place = _place(said) or next(
                         (guard.position for guard in reversed(fixed.guards)), None
@@ -212,7 +200,7 @@ def _place(said: Mapping[Any, Any]) -> SourcePosition | None:
         match place:
             case {"filename": str(file), "line": int(line)}:
                 positions.append(SourcePosition(file, line))
-    return torch_texts.users_position(positions)
+    return users_position(positions)
 
 
 def with_advice(

@@ -45,7 +45,6 @@ _MOST_SECONDS = 0.6 * SECONDS
 
 
 def capture(call: GivenCall) -> GraphCapture:
-    """Capture one call."""
     from kernellab.torch_api.capture import Backend, mode_options
     from kernellab.torch_api.capture import capture as capture_with
 
@@ -119,8 +118,6 @@ WAYS = {
 _LEAST_MILLISECONDS = 20.0
 """Of one round of one mode: shorter ones say little."""
 _MOST_CALLS = 1000
-_MOST_WORDS = 300
-"""Characters of an error that are kept."""
 _WARM_UPS = 3
 """CUDA graphs run once as they are, then are recorded, then replayed."""
 
@@ -263,13 +260,11 @@ class _Mode:
             self._calls = min(_MOST_CALLS, math.ceil(_LEAST_MILLISECONDS / once))
 
     def take_turn(self) -> None:
-        """One round."""
         if not self.error:
             with self._failing():
                 self._milliseconds.append(self._timed(self._calls))
 
     def time(self, eager: float | None) -> ModeTime:
-        """What was measured."""
         median = None if self.error else self.median
         return ModeTime(
             mode=self.name,
@@ -305,8 +300,7 @@ class _Mode:
         try:
             yield
         except Exception as error:  # of the user's function, of torch, of the GPU's memory
-            words = " ".join(str(error).split())
-            self.error = f"{type(error).__name__}: {words[:_MOST_WORDS]}"
+            self.error = _shortened(f"{type(error).__name__}: {error}")
 
 
 def _distance(tensors: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> float | None:
@@ -325,8 +319,6 @@ def _distance(tensors: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) ->
 
 @dataclass(frozen=True)
 class Variant:
-    """Which optimizations are on."""
-
     fuses: bool
     inlines: bool
 
@@ -392,7 +384,7 @@ def timed(call: GivenCall, rounds: int) -> Speedups:
 _jit: Any = torch.jit
 
 _LONGEST = 300
-"""Characters of a tracer's message."""
+"""Characters of an error, or of a tracer's message."""
 
 _WATCHED = (bool, int, float, str, list, dict, set, tuple)
 """Types of the variables around a function whose changes are noticed."""

@@ -16,13 +16,7 @@ from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
 from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
-from kernellab.records.graphs import (
-    Candidate,
-    GraphCapture,
-    GraphLaunch,
-    KernelCode,
-    LoweredGraph,
-)
+from kernellab.records.graphs import Candidate, GraphCapture, GraphLaunch, KernelCode, LoweredGraph
 
 if TYPE_CHECKING:
     import pandas
@@ -41,8 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A kernel that Inductor wrote: in Triton, or in C++ in the log of a run on a CPU; or a kernel
-    of the user's, in the module that Inductor wrote for it.
+    """A kernel that Inductor wrote, or a kernel of the user's, in the module that Inductor wrote
+    for it.
 
     Attributes:
         code: the record of the kernel.
@@ -87,21 +81,17 @@ class GeneratedKernel:
         reader's consent.
 
         Raises:
-            OptionError: it is not a Triton kernel; a log also has a CPU's kernels.
+            OptionError: it is not a Triton kernel.
             ArgumentError: the module is a file's, and no one agreed to run it.
         """
         if not self.code.is_triton:
             raise OptionError(
                 f"{self.name} is C++ for a CPU, not a Triton kernel.",
-                advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
+                advice="Read its text in kernel.source.",
             )
         if not self.is_written_here:
             request_consent(
-                (self.source,),
-                self.source,
-                name=self.name,
-                call=_CALL,
-                trusting=_TRUSTING,
+                (self.source,), self.source, name=self.name, call=_CALL, trusting=_TRUSTING
             )
         from kernellab.torch_api.generated_code import kernel_in
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from kernellab.common.processes import AVAILABLE, Forked, Worker
+from kernellab.common.processes import Forked, Worker
 from kernellab.errors import ArgumentError, WorkerLost
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def can_copy_this_process() -> bool:
     """
     import torch
 
-    if not AVAILABLE or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     is_built = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
     return not is_built or Forked(_differentiates).result()

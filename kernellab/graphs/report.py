@@ -16,7 +16,7 @@ from kernellab.common.arguments import check_choice, check_flags, check_mapping,
 from kernellab.common.consent import trust
 from kernellab.common.saved_files import Format, RecordReader, reading
 from kernellab.common.system import save_whole, saved_path
-from kernellab.common.text import counted, shown
+from kernellab.common.text import counted, parsed, shown
 from kernellab.errors import (
     ArchiveError,
     ArgumentError,
@@ -114,11 +114,10 @@ def script(level: Level, node: str) -> str:
             f"No node {node!r} of the graph has a tensor.",
             advice=suggestion(node, tensors, "Nodes with tensors are"),
         )
-    try:
-        parsed = ast.parse(level.text)
-        function = next(each for each in ast.walk(parsed) if isinstance(each, ast.FunctionDef))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, StopIteration) as error:
-        raise NotRecorded("The text of the graph has no Python function.") from error
+    functions = (n for n in ast.walk(parsed(level.text)) if isinstance(n, ast.FunctionDef))
+    function = next(functions, None)
+    if function is None:
+        raise NotRecorded("The text of the graph has no Python function.")
     body, needed = _computing(function, node)
     if "self" in needed:
         raise NotRecorded(f"The operations of {node!r} call another graph, which has no text.")
@@ -221,7 +220,6 @@ class CapturedCall(GivenCall):
         return comparison
 
     def accuracy(self, run: str) -> Accuracy:
-        """See `GraphReport.accuracy`."""
         check_choice("run", run, RUNS)
         self._check_has_values("accuracy")
         accuracy: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
@@ -237,7 +235,6 @@ class CapturedCall(GivenCall):
             )
 
     def ablation(self, rounds: int) -> Ablation:
-        """See `GraphReport.ablation`."""
         import torch
 
         check_whole("rounds", rounds, 1)
@@ -262,7 +259,6 @@ class CapturedCall(GivenCall):
         )
 
     def speedup(self, rounds: int) -> Speedups:
-        """See `GraphReport.speedup`."""
         import torch
 
         check_whole("rounds", rounds, 1)

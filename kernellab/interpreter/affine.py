@@ -240,7 +240,7 @@ class AffineTile(SymbolicTile):
     def astype(self, dtype: Any) -> Any:
         """The same values in another integer type; an array where they do not all fit."""
         dtype = numpy.dtype(dtype)
-        if dtype.kind == "i" and self.within(*_limits(dtype)):
+        if dtype.kind == "i" and self.within(*_LIMITS[dtype]):
             return AffineTile(self.base, self.strides, self.extents, dtype, (self.low, self.high))
         return self.elements().astype(dtype)
 
@@ -366,12 +366,7 @@ def _per_program(base: Base, rank: int) -> Any:
 def _exact_bounds(
     base: Base, strides: tuple[int, ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    return _reach(*extremes(base), strides, extents)
-
-
-def _reach(
-    low: int, high: int, strides: tuple[int, ...], extents: tuple[int, ...]
-) -> tuple[int, int]:
+    low, high = extremes(base)
     for stride, extent in zip(strides, extents):
         if stride > 0:
             high += stride * (extent - 1)
@@ -389,10 +384,6 @@ _LIMITS = {
 _SAFE = 1 << 61
 
 
-def _limits(dtype: numpy.dtype) -> tuple[int, int]:
-    return _LIMITS[dtype]
-
-
 def _fitting(
     base: Base,
     strides: tuple[int, ...],
@@ -401,7 +392,7 @@ def _fitting(
     bounds: tuple[int, int],
 ) -> AffineTile | None:
     """The tile if every element fits the dtype; else None, and NumPy computes wrapped elements."""
-    lowest, highest = _limits(dtype)
+    lowest, highest = _LIMITS[dtype]
     if bounds[0] < lowest or bounds[1] > highest:
         bounds = _exact_bounds(base, strides, extents)
         if bounds[0] < lowest or bounds[1] > highest:
@@ -430,32 +421,27 @@ def _pair(lhs: Any, rhs: Any) -> _Pair | None:
     return left, right, extents, dtype
 
 
-def _add(lhs: Any, rhs: Any) -> AffineTile | None:
-    pair = _pair(lhs, rhs)
-    if pair is None:
-        return None
-    left, right, extents, dtype = pair
-    return _fitting(
-        left.base + right.base,
-        tuple(map(operator.add, left.strides, right.strides)),
-        extents,
-        dtype,
-        (left.low + right.low, left.high + right.high),
-    )
+def _sum_or_difference(
+    combine: Callable[[Any, Any], Any],
+) -> Callable[[Any, Any], AffineTile | None]:
+    """The function for `operator.add` or `operator.sub`."""
+    adds = combine is operator.add
 
+    def combined(lhs: Any, rhs: Any) -> AffineTile | None:
+        pair = _pair(lhs, rhs)
+        if pair is None:
+            return None
+        left, right, extents, dtype = pair
+        low, high = (right.low, right.high) if adds else (right.high, right.low)
+        return _fitting(
+            combine(left.base, right.base),
+            tuple(map(combine, left.strides, right.strides)),
+            extents,
+            dtype,
+            (combine(left.low, low), combine(left.high, high)),
+        )
 
-def _subtract(lhs: Any, rhs: Any) -> AffineTile | None:
-    pair = _pair(lhs, rhs)
-    if pair is None:
-        return None
-    left, right, extents, dtype = pair
-    return _fitting(
-        left.base - right.base,
-        tuple(map(operator.sub, left.strides, right.strides)),
-        extents,
-        dtype,
-        (left.low - right.high, left.high - right.low),
-    )
+    return combined
 
 
 def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
@@ -470,7 +456,7 @@ def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
         return None  # a stride that differs from program to program
     corners = [a * b for a in (tile.low, tile.high) for b in (factor.low, factor.high)]
     bounds = min(corners), max(corners)
-    lowest, highest = _limits(numpy.dtype(numpy.int64))
+    lowest, highest = _LIMITS[numpy.dtype(numpy.int64)]
     if bounds[0] < lowest or bounds[1] > highest:
         return None  # the product itself may not fit the int64 that bases are kept in
     strides = tile.strides
@@ -600,8 +586,8 @@ def _smaller(a: End, b: End) -> End:
 
 # index * stride < distance holds for index < ceil(distance / stride), and so on.
 _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
-    numpy.add: _add,
-    numpy.subtract: _subtract,
+    numpy.add: _sum_or_difference(operator.add),
+    numpy.subtract: _sum_or_difference(operator.sub),
     numpy.multiply: _multiply,
     numpy.fmod: _remainder,
     numpy.bitwise_and: _and,

@@ -21,8 +21,8 @@ from kernellab.interpreter import numerics
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64
-from kernellab.interpreter.ptx import PtxError, resized
-from kernellab.interpreter.ptx_instructions import assembled, run
+from kernellab.interpreter.ptx import KINDS, PtxError, resized
+from kernellab.interpreter.ptx_instructions import assembled, high_half, permuted, run
 from kernellab.interpreter.tiles import Active, Value, full
 
 # Functions of the vendors' device libraries, NVIDIA's libdevice (`__nv_...`) and AMD's OCML and
@@ -221,16 +221,6 @@ def _first_one(x: Array) -> Array:
     return numpy.where(x == 0, 0, 8 * lowest.dtype.itemsize - numerics.leading_zeros(lowest))
 
 
-def _chosen_bytes(x: Array, y: Array, selector: Array) -> Array:
-    x, y, selector = (numerics.unsigned(word).astype(numpy.uint64) for word in (x, y, selector))
-    both, result = y << numpy.uint64(32) | x, numpy.uint64(0)
-    for place in range(4):
-        choice = selector >> numpy.uint64(4 * place) & numpy.uint64(7)
-        byte = both >> numpy.uint64(8) * choice & numpy.uint64(0xFF)
-        result = result | byte << numpy.uint64(8 * place)
-    return result.astype(numpy.uint32)
-
-
 def _average(x: Array, y: Array, up: int) -> Array:
     return (x.astype(numpy.int64) + y.astype(numpy.int64) + up) >> 1
 
@@ -239,21 +229,18 @@ def _product_of_24_bits(x: Array, y: Array) -> Array:
     return (x << 8 >> 8) * (y << 8 >> 8)
 
 
-def _high_product(x: Array, y: Array) -> Array:
-    high = numerics.multiply_high(x, y).view(x.dtype)
-    return high - numpy.where(x < 0, y, 0) - numpy.where(y < 0, x, 0)
-
-
 _OF_INTEGERS: dict[str, Function] = {
     "abs": numpy.abs, "llabs": numpy.abs, "brev": _unsigned(numerics.reversed_bits),
-    "brevll": _unsigned(numerics.reversed_bits), "byte_perm": _chosen_bytes,
+    "brevll": _unsigned(numerics.reversed_bits),
+    "byte_perm": _unsigned(lambda x, y, selector: permuted(x, y, selector & 0x7777)),
     "clz": _unsigned(numerics.leading_zeros), "clzll": _unsigned(numerics.leading_zeros),
     "double_as_longlong": _as(numpy.int64), "double2hiint": lambda x: _words(x) >> 32,
     "double2loint": lambda x: _words(x).astype(numpy.int32), "ffs": _first_one,
     "ffsll": _first_one, "float_as_int": _as(numpy.int32), "float_as_uint": _as(numpy.int32),
     "hadd": lambda x, y: _average(x, y, 0), "hiloint2double": _double_of_words,
     "int_as_float": _as(numpy.float32), "longlong_as_double": _as(numpy.float64),
-    "mul24": _product_of_24_bits, "mul64hi": _high_product, "mulhi": _high_product,
+    "mul24": _product_of_24_bits, "mul64hi": lambda x, y: high_half(x, y, KINDS["s64"]),
+    "mulhi": lambda x, y: high_half(x, y, KINDS["s32"]),
     "popc": _unsigned(numpy.bitwise_count), "popcll": _unsigned(numpy.bitwise_count),
     "rcp64h": lambda x: (_words(1 / x) >> 32 << 32).view(FLOAT64),
     "rhadd": lambda x, y: _average(x, y, 1),

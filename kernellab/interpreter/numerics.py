@@ -534,12 +534,10 @@ def add_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
 
 
 def subtract_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
-    """a - b."""
     return add_in_mode(a, -numpy.asarray(b), mode)
 
 
 def multiply_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
-    """a * b."""
     a, b = numpy.broadcast_arrays(a, b)
     if a.dtype == FLOAT32:
         return convert_in_mode(a.astype(FLOAT64) * b, FLOAT32, mode)
@@ -547,7 +545,6 @@ def multiply_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
 
 
 def divide_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
-    """a / b."""
     a, b = numpy.broadcast_arrays(a, b)
     quotient = numpy.asarray(a / b)
     if mode == "rn":
@@ -560,7 +557,6 @@ def divide_in_mode(a: Any, b: Any, mode: Mode = "rn") -> Any:
 
 
 def square_root_in_mode(a: Any, mode: Mode = "rn") -> Any:
-    """The square root of a."""
     a = numpy.asarray(a)
     root = numpy.asarray(numpy.sqrt(a))
     if mode == "rn":

@@ -186,10 +186,10 @@ def _product(form: Form, a: Array, b: Array) -> tuple[Array, Kind]:
     if "wide" in form.modifiers:
         wide = KINDS[f"{kind.name[0]}{2 * kind.bits}"]
         return numpy.asarray(a).astype(wide.dtype) * numpy.asarray(b).astype(wide.dtype), wide
-    return (_high_half(a, b, kind) if "hi" in form.modifiers else a * b), kind
+    return (high_half(a, b, kind) if "hi" in form.modifiers else a * b), kind
 
 
-def _high_half(a: Array, b: Array, kind: Kind) -> Array:
+def high_half(a: Array, b: Array, kind: Kind) -> Array:
     if kind.bits < 64:
         wide = numpy.asarray(a).astype(f"{kind.dtype.kind}{kind.bits // 4}") * b
         return (wide >> kind.bits).astype(kind.dtype)
@@ -379,9 +379,15 @@ def permute(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> No
     the fourth bit spreads the byte's sign.
     """
     target, *sources = operands
-    a, b, selector = (numpy.asarray(machine.read(s, KINDS["u32"]), numpy.uint64) for s in sources)
+    a, b, selector = (machine.read(source, KINDS["u32"]) for source in sources)
+    result = permuted(a, b, selector, next(iter(form.modifiers), None))
+    machine.write(target, result, KINDS["u32"])
+
+
+def permuted(a: Array, b: Array, selector: Array, mode: str | None = None) -> Array:
+    """Four bytes of two words, in one; words of 32 bits without a sign."""
+    a, b, selector = (numpy.asarray(word, numpy.uint64) for word in (a, b, selector))
     both = b << numpy.uint64(32) | a
-    mode = next(iter(form.modifiers), None)
     result: Array = numpy.uint64(0)
     for place in range(4):
         choice = _choice(selector, place, mode)
@@ -389,7 +395,7 @@ def permute(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> No
         sign = numpy.where(byte & numpy.uint64(0x80), numpy.uint64(0xFF), numpy.uint64(0))
         byte = numpy.where(choice & numpy.uint64(8), sign, byte)
         result = result | byte << numpy.uint64(8 * place)
-    machine.write(target, result.astype(numpy.uint32), KINDS["u32"])
+    return result.astype(numpy.uint32)
 
 
 def _choice(selector: Array, place: int, mode: str | None) -> Array:
@@ -709,7 +715,6 @@ def run(
 
 
 def step(machine: ThreadState, instruction: Instruction, form: Form) -> None:
-    """Carry out one instruction."""
     machine.guarded_by(instruction)
     INSTRUCTIONS[instruction.name].run(machine, form, instruction.operands)
 

@@ -137,38 +137,26 @@ def _one(effect: MemoryEffectKind, memory: str) -> frozenset[EffectInstance]:
 
 
 class GlobalRead(_EffectOnResource):
-    """Reads global memory."""
-
     effects = _one(MemoryEffectKind.READ, "global memory")
 
 
 class GlobalWrite(_EffectOnResource):
-    """Writes global memory."""
-
     effects = _one(MemoryEffectKind.WRITE, "global memory")
 
 
 class SharedRead(_EffectOnResource):
-    """Reads shared memory."""
-
     effects = _one(MemoryEffectKind.READ, "shared memory")
 
 
 class SharedWrite(_EffectOnResource):
-    """Writes shared memory."""
-
     effects = _one(MemoryEffectKind.WRITE, "shared memory")
 
 
 class TensorRead(_EffectOnResource):
-    """Reads tensor memory."""
-
     effects = _one(MemoryEffectKind.READ, "tensor memory")
 
 
 class TensorWrite(_EffectOnResource):
-    """Writes tensor memory."""
-
     effects = _one(MemoryEffectKind.WRITE, "tensor memory")
 
 

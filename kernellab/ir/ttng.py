@@ -187,10 +187,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 
     name = "ttng.async_tma_copy_global_to_local"
     traits = traits_def(
-        GlobalRead(),
-        SharedWrite(),
-        DescriptorAccess(where=("coordinates",)),
-        Asynchronous("loads"),
+        GlobalRead(), SharedWrite(), DescriptorAccess(where=("coordinates",)), Asynchronous("loads")
     )
     arguments = var_operand_def()
     multicast = opt_prop_def()

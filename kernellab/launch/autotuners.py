@@ -137,16 +137,13 @@ def note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[st
 
 def _call_with(config: Config, autotuner: Autotuner, given: Mapping[str, Any]) -> BoundCall:
     """Return the launch with a config, after its hook and heuristics; tensors do not change."""
-    facts = {name: without_memory(value) for name, value in given.items()}
-    if config.pre_hook is not None:
-        with contextlib.suppress(Exception):  # a hook that reads tensors
-            config.pre_hook({**facts, **config.all_kwargs()})
-    # Tensors themselves, for their alignment; descriptors with the block that the hook set.
+    # Tensors themselves, for their alignment; copies of descriptors, whose block the hook sets.
     values = {
-        name: value if isinstance(value, torch.Tensor) else facts[name]
+        name: value if isinstance(value, torch.Tensor) else without_memory(value)
         for name, value in given.items()
     }
-    kernel, keywords = unwrap_kernel(autotuner.fn, (), {**values, **config.all_kwargs()}, {})
+    with replaced(autotuner, configs=[config]):
+        kernel, keywords = unwrap_kernel(autotuner, (), values, {})
     call = bind(kernel, (), keywords, local_target() or DEFAULT_TARGET)
     return replace(
         call, values={name: without_memory(value) for name, value in call.values.items()}

@@ -158,7 +158,6 @@ def from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
 
 
 def changing(passes: Sequence[PassRun]) -> Iterator[PassRun]:
-    """Yield the passes that change the module."""
     digest = ""
     for pass_ in passes:
         if pass_.text.digest != digest:
@@ -202,7 +201,6 @@ class _Snapshots:
         differences: tuple[Difference, ...] = (),
         failure: KernelFault | None = None,
     ) -> Bisection:
-        """Return the record of the bisection."""
         return Bisection(
             self._kernel.__name__,
             str(self._target),

@@ -103,7 +103,6 @@ class StandIn(type(torch.Generator)):  # type: ignore[misc] # the metaclass of a
         return cls.made(*args, **kwargs)
 
     def made(cls, *args: Any, **kwargs: Any) -> Any:
-        """What is made inside."""
         return super().__call__(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:

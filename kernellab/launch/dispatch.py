@@ -18,12 +18,7 @@ from torch import Tensor
 
 from kernellab import interpreter, triton_api
 from kernellab.common.text import shown
-from kernellab.compiler.arguments import (
-    NUMBERS,
-    ArgumentFacts,
-    facts_as_text,
-    facts_of,
-)
+from kernellab.compiler.arguments import NUMBERS, ArgumentFacts, facts_as_text, facts_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.resources import buffer_report, check_needs
 from kernellab.compiler.targets import shared_limit
@@ -389,7 +384,6 @@ class GpuLaunch(NamedTuple):
     """Facts about parameters by name, and options."""
 
     def as_run(self) -> Run:
-        """Return the launch as a Run."""
         source, target = self.compiled.src, self.compiled.metadata.target
         facts = {**dict(zip(source.fn.arg_names, self.args, strict=False)), **self.keywords}
         signature = source.signature
@@ -432,10 +426,7 @@ class SeenGrid:
 
 
 def launch_on_gpu(
-    run_natively: Callable[..., Any],
-    grid: Grid,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
+    run_natively: Callable[..., Any], grid: Grid, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[Any, tuple[Any, ...] | None]:
     """Let Triton launch a kernel, with `run_natively(*args, grid=, warmup=, **keywords)`. Returns
     Triton's compiled kernel, and the note of the launch; None if a hook of Triton's prevented the

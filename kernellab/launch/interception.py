@@ -184,10 +184,7 @@ class Interception:
     """Whether torch emulates the same GPU."""
 
     def __init__(
-        self,
-        target: Target,
-        options: RunOptions = DEFAULT,
-        faults: CollectedFaults | None = None,
+        self, target: Target, options: RunOptions = DEFAULT, faults: CollectedFaults | None = None
     ) -> None:
         """Describe `target`; `options` are those of launches that give none, and `faults` collects
         accesses out of bounds, after which launches go on.
@@ -440,10 +437,7 @@ class InterpretedLaunch:
     @functools.cached_property
     def _compiled(self) -> Any:
         return triton_api.compile_natively(
-            self._kernel,
-            self._call.specialization,
-            self.interpreted_run.target,
-            self._call.options,
+            self._kernel, self._call.specialization, self.interpreted_run.target, self._call.options
         )
 
     def __getattr__(self, name: str) -> Any:

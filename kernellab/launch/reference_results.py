@@ -67,8 +67,7 @@ class Usage:
 def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
     """Return the tensors of a call that a kernel's code reads and writes."""
     function = entry_of(code.module)
-    entry = function.body.blocks.first
-    assert entry is not None
+    entry = function.body.blocks[0]
     tensors = dict(tensors_in(call.values))
     names = {arg.index: argument_name(arg) for arg in entry.args}
     effects = memory_effects(code)

@@ -43,7 +43,6 @@ from kernellab.launch.cuda_tensors import (
     made_unseen,
     names_gpu,
     on_default_device,
-    place,
     place_of_storage,
     place_storage,
     seeing_gpu,
@@ -160,18 +159,14 @@ class Stream(metaclass=StandIn):
         """Whether all work is done."""
         return True
 
-    def synchronize(self) -> None:
-        """It is."""
-
     def is_capturing(self) -> bool:
         """Whether a graph is recorded."""
         return False
 
-    def wait_event(self, event: Event) -> None:
-        """The event has passed."""
+    def synchronize(self, *_: Any, **__: Any) -> None:
+        """All work is done, and every event has passed."""
 
-    def wait_stream(self, stream: Stream) -> None:
-        """Its work is done."""
+    wait_event = wait_stream = synchronize
 
     def record_event(self, event: Event | None = None) -> Event:
         """A moment: now."""
@@ -195,16 +190,6 @@ class Stream(metaclass=StandIn):
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={GPU} cuda_stream={self.cuda_stream:#x}>"
-
-
-class ExternalStream(Stream):
-    """As `torch.cuda.ExternalStream`, by the number that somebody else knows a stream by."""
-
-    original = torch.cuda.ExternalStream
-
-    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
-        super().__init__(device)
-        self.stream_id = self.cuda_stream = stream_ptr
 
 
 def default_stream() -> Stream:
@@ -240,15 +225,13 @@ class Event(metaclass=StandIn):
         """Let it be now."""
         self._seconds = time.perf_counter()
 
-    def wait(self, stream: Stream | None = None) -> None:
-        """It has passed."""
-
     def query(self) -> bool:
-        """Whether it has passed."""
         return True
 
-    def synchronize(self) -> None:
+    def synchronize(self, *_: Any, **__: Any) -> None:
         """It has passed."""
+
+    wait = synchronize
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds until a later event, of this machine's time."""
@@ -257,21 +240,6 @@ class Event(metaclass=StandIn):
         if self._seconds is None or end_event._seconds is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return 1e3 * (end_event._seconds - self._seconds)
-
-
-class _OfAnyDevice(StandIn):
-    """Replaces a class whose constructor takes the device of its objects."""
-
-    on_gpu: type[Any]
-    """The class of those on the GPU."""
-
-    def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if device is None or names_gpu(device):
-            return self.on_gpu(**kwargs)
-        return self.original(device, *args, **kwargs)
-
-    def __instancecheck__(self, instance: Any) -> bool:
-        return isinstance(instance, (self.on_gpu, self.original))
 
 
 def refuse_graph(*_: Any, **__: Any) -> Any:
@@ -333,7 +301,6 @@ class _CudaRuntime:
         self._session = session
 
     def cudaProfilerStart(self) -> int:  # noqa: N802
-        """No one listens."""
         return 0
 
     cudaProfilerStop = cudaProfilerStart  # noqa: N815
@@ -429,14 +396,9 @@ OF_C: Mapping[str, Answer] = {
 """Functions of torch's extension module that Python code calls by name."""
 
 STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
-    torch: {
-        "Generator": Generator,
-        "Stream": _OfAnyDevice("Stream", (), {"original": torch.Stream, "on_gpu": Stream}),
-        "Event": _OfAnyDevice("Event", (), {"original": torch.Event, "on_gpu": Event}),
-    },
+    torch: {"Generator": Generator},
     torch.cuda: {
         "Stream": Stream,
-        "ExternalStream": ExternalStream,
         "Event": Event,
         **{
             name: StandIn(name, (), {"original": getattr(torch.cuda, name), "made": refuse_graph})
@@ -450,59 +412,6 @@ STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
 def version_of(target: Target, name: str) -> str | None:
     """`torch.version.cuda` or `.hip`: of the part of the toolkit that Triton brings."""
     return triton_api.toolkit_version(target) if name == target.backend else None
-
-
-# `torch.cuda.FloatTensor` and its kin: they make tensors of one type on the GPU, and say of a
-# tensor whether it is one of these.
-
-
-class _Typed(StandIn):
-    """The class of such classes."""
-
-    dtype: torch.dtype
-    on_cpu: type[torch.Tensor]
-
-    def made(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        tensor = self.on_cpu(*args, **kwargs)
-        place(tensor, "gpu")
-        return tensor
-
-    def __instancecheck__(self, instance: Any) -> bool:
-        if current_session() is None:
-            return isinstance(instance, self.original)
-        return (
-            isinstance(instance, torch.Tensor)
-            and instance.dtype == self.dtype
-            and is_on_gpu(instance)
-        )
-
-
-def _typed(name: str) -> type[Any]:
-    on_cpu: Any = getattr(torch, name)
-    facts = {"original": getattr(torch.cuda, name), "on_cpu": on_cpu, "dtype": on_cpu.dtype}
-    return _Typed(name, (), facts)
-
-
-TYPED_TENSORS: Mapping[str, type[Any]] = {
-    name: _typed(name)
-    for name in (
-        "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
-        "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
-    )
-}  # fmt: skip
-"""By their names in `torch.cuda`."""
-
-
-def set_default_tensor_type(original: Any, _session: GpuSession, t: Any) -> None:
-    """`torch.set_default_tensor_type`, of the GPU's types too."""
-    name = t if isinstance(t, str) else ""
-    typed = TYPED_TENSORS.get(name.removeprefix("torch.cuda.")) if "cuda" in name else t
-    if isinstance(typed, _Typed):
-        torch.set_default_dtype(typed.dtype)
-        torch.set_default_device(GPU)
-    else:
-        torch.set_default_device(None)
-        original(t)
 
 
 # Tensors in files: where they are is said there, and they come back to it.
@@ -616,9 +525,6 @@ def _replacements() -> Iterator[Replacement]:
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
     yield _watched(torch.backends.cuda, "is_built", _is_built)
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
-    for name, typed in TYPED_TENSORS.items():
-        yield torch.cuda, name, typed
-    yield _watched(torch, "set_default_tensor_type", set_default_tensor_type)
     yield _watched(torch, "compile", _compile)
     yield torch, "set_autocast_enabled", following(lambda: is_on_gpu if current_session() else None)
     # `record_stream` takes no stream of ours.

@@ -44,11 +44,7 @@ _NO_RESULT = (
 )
 _PLAIN: tuple[tuple[type[BaseException], str, str], ...] = (
     (AssertionError, r"Torch not compiled with CUDA enabled", _NO_GPU),
-    (
-        RuntimeError,
-        r"Found no NVIDIA driver|No CUDA GPUs are available|No HIP GPUs are",
-        _NO_GPU,
-    ),
+    (RuntimeError, r"Found no NVIDIA driver|No CUDA GPUs are available|No HIP GPUs are", _NO_GPU),
     (  # of a cell that imports Triton by way of another module, and launches
         RuntimeError,
         r"^0 active drivers",

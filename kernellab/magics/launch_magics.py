@@ -10,13 +10,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.arguments import (
-    names_in,
-    option,
-    read_names,
-    read_program,
-    read_whole_number,
-)
+from kernellab.common.arguments import names_in, option, read_names, read_program, read_whole_number
 from kernellab.errors import OptionError
 from kernellab.magics import ipython_api, magic
 

@@ -23,6 +23,22 @@ def readable(source: str) -> str:
     return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
 
 
+LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]torch[/\\]"
+    r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
+)
+"""In the name of a file of torch's or of Python's standard library."""
+
+
+def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
+    """Return the innermost place of a stack that is not in torch or the standard library; the
+    innermost of all if there is no other; None of an empty stack. `stack`: places, the outermost
+    first.
+    """
+    places = list(stack)
+    return next((p for p in reversed(places) if not LIBRARY.search(p.file)), [*places, None][-1])
+
+
 @dataclass(frozen=True)
 class ModulePlace:
     """A module that a node belongs to: its path in the model, "layers.0.attn", and its class."""
@@ -132,7 +148,7 @@ class LoopBuffer:
         operation: the scheduler's name of what computes it: "op0".
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
         reads, writes: names of buffers.
-        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if not in a log.
+        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if unknown.
         flops: Inductor's count; None where it has none.
     """
 
@@ -193,8 +209,8 @@ def kernel_names(functions: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++; or a kernel of the
-    user's, in the module that Inductor writes for it.
+    """A kernel as Inductor writes it, or a kernel of the user's, in the module that Inductor writes
+    for it.
 
     Attributes:
         name: see `kernel_names`.
@@ -215,7 +231,6 @@ class KernelCode:
 
     @property
     def is_triton(self) -> bool:
-        """Whether it is a Triton kernel."""
         return "@triton.jit" in self.source
 
     @property
@@ -232,7 +247,7 @@ class GraphLaunch:
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
         is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
-        moved_bytes: read and written; Inductor's count; None where a log does not say.
+        moved_bytes: read and written; Inductor's count; None where it has none.
         flops: Inductor's count; None where it has none.
         mutated: of a user's kernel: parameter -> post-grad node to whose value it writes.
     """
@@ -247,7 +262,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward one; bytes None if a log has no size."""
+    """What the forward graph keeps for the backward one; bytes None if unknown."""
 
     name: str
     shape: tuple[int | str, ...] | None
@@ -508,10 +523,10 @@ class Bytecode:
 
 @dataclass(frozen=True)
 class GraphCapture:
-    """All that was captured of one call, or that a log has of a run.
+    """All that was captured of one call.
 
     Attributes:
-        gpu: the GPU that the code is for, as it was named; "CPU" in a log of code for a CPU.
+        gpu: the GPU that the code is for, as it was named.
         target: "sm_90"; "" where the code is for no GPU.
         error: what ended the capture before its end; "" where nothing did.
         sources: file -> its text, of the files that positions name and that could be read.

@@ -318,14 +318,12 @@ class SourceMap:
 
     def _positions(self, number: int) -> Chain:
         """A chain by its number; many lines share one."""
-        known = self._known_chains.get(number)
-        if known is None:
-            frames = self.chains[number]
-            known = tuple(
-                errors.SourcePosition(self.files[file], at, column) for file, at, column in frames
+        if number not in self._known_chains:
+            self._known_chains[number] = tuple(
+                errors.SourcePosition(self.files[file], at, column)
+                for file, at, column in self.chains[number]
             )
-            self._known_chains[number] = known
-        return known
+        return self._known_chains[number]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `from_json`: lines with one relation as a number, 0 for none."""
@@ -339,7 +337,6 @@ class SourceMap:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SourceMap:
-        """The map that `to_json` wrote."""
         return cls(
             file=data["file"],
             files=tuple(data["files"]),
@@ -410,16 +407,19 @@ class SourceMap:
     def _chain_numbers(self, stage: str, line: int) -> tuple[int, ...]:
         if stage in self.origins:
             return _at(self.origins[stage], line)
-        ways = [way for other in self.origins if (way := self._way(stage, other)) is not None]
-        if not ways:
+        nearest = self._nearest_with_origins(stage)
+        if nearest is None:
             return ()
-        nearest = min(ways, key=len)[-1]
         steps = [
             number
             for there in self.lines(stage, nearest, line)
             for number in _at(self.origins[nearest], there)
         ]
         return tuple(dict.fromkeys(steps))
+
+    def _nearest_with_origins(self, stage: str) -> str | None:
+        ways = [way for other in self.origins if (way := self._way(stage, other)) is not None]
+        return min(ways, key=len)[-1] if ways else None
 
     def _lines_from_source(self, stage: str, file: str, line: int) -> Lines:
         wanted = self._chains_by_place.get((file, line), set[int]())
@@ -429,10 +429,9 @@ class SourceMap:
                 for at, numbers in enumerate(self.origins[stage], start=1)
                 if wanted.intersection(numbers)
             )
-        ways = [way for other in self.origins if (way := self._way(stage, other)) is not None]
-        if not ways:
+        nearest = self._nearest_with_origins(stage)
+        if nearest is None:
             return ()
-        nearest = min(ways, key=len)[-1]
         return _ordered(
             there
             for here in self._lines_from_source(nearest, file, line)

@@ -33,7 +33,7 @@ import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
 from kernellab.common.patches import replaced, watched
-from kernellab.common.processes import AVAILABLE, Forked
+from kernellab.common.processes import Forked
 from kernellab.common.system import limited, usable_cores
 from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
@@ -330,7 +330,7 @@ def _is_large(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
     of it may.
     """
     has_symbols = any(_has_symbols(value) for value in inputs)
-    can_fork = AVAILABLE and usable_cores() > 1 and not _cuda.is_initialized()
+    can_fork = usable_cores() > 1 and not _cuda.is_initialized()
     return can_fork and len(module.graph.nodes) >= _LARGE and not has_symbols
 
 

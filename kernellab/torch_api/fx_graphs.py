@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -23,13 +22,12 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
-from kernellab.errors.sources import SourcePosition, frames_in
-from kernellab.records.graphs import GraphNode, Level, ModulePlace, readable
+from kernellab.errors.sources import frames_in
+from kernellab.records.graphs import GraphNode, Level, ModulePlace, readable, users_position
 
 _fakes: Any = torch._subclasses.fake_tensor
 _ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
 """How Dynamo calls the module itself, in front of the path within it."""
-_TORCH = str(Path(torch.__file__).parent)
 _MOST_ARGUMENT = 400
 """Characters that are kept of an argument's text: constants may be whole tensors."""
 
@@ -93,7 +91,7 @@ def node_of(node: torch.fx.Node) -> GraphNode:
         kwargs=_shown(node.kwargs),
         shape=sizes(value.shape) if is_tensor else None,
         dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
-        position=user_position(node.meta.get("stack_trace") or ""),
+        position=users_position(frames_in(node.meta.get("stack_trace") or "")),
         origins=tuple(dict.fromkeys(_origins(node))),
         inputs=tuple(input_node.name for input_node in node.all_input_nodes),
         modules=tuple(_modules(node)),
@@ -153,16 +151,6 @@ def tensors_of_launch(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]
                 yield name, value
 
 
-def user_position(stack: str) -> SourcePosition | None:
-    """The user's line of a stack as text: the innermost one that is not torch's own; torch's own
-    where there is no other; None of an empty stack.
-    """
-    frames = list(frames_in(stack))
-    theirs = [frame for frame in frames if not frame.file.startswith(_TORCH)]
-    positions = theirs or frames
-    return positions[-1] if positions else None
-
-
 def _origins(node: torch.fx.Node) -> Iterator[str]:
     """Names of nodes that torch says this one comes from, the nearest first."""
     for source in node.meta.get("from_node", ()):
@@ -218,7 +206,6 @@ class DrawingRun(torch.fx.Interpreter):
         self._states_before = {} if earlier is None else earlier.states
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node."""
         state = self._states_before.get(n.name)
         if state is None:
             state = torch.get_rng_state()
@@ -344,7 +331,6 @@ def has_values(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) 
 
 
 def is_empty(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has no values."""
     return tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
 
 

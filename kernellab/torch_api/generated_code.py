@@ -84,8 +84,6 @@ class _Sources(ast.NodeTransformer):
 
 
 class _Notes:
-    """The notes of one module."""
-
     def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
         self.statements: dict[int, ast.stmt] = {}
         self._parameters = parameters
@@ -207,7 +205,6 @@ def callable_in(
             self.launch = launch
 
         def run(self, *args: Any, stream: Any = None, **keywords: Any) -> None:
-            """One launch."""
             del stream
             self.launch(self._kernel, (*args, *keywords.values()))
 
@@ -237,8 +234,7 @@ def callable_in(
 
 
 _ASSERTED = re.compile(
-    r"^(?P<indent> +)assert_size_stride\((?P<name>\w+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
-    re.M,
+    r"^(?P<indent> +)assert_size_stride\((?P<name>\w+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$", re.M
 )
 """An assertion of Inductor's that a result of an operation of torch's, or what the forward graph
 saved of one, has the strides that it has on a GPU. On the CPU it may have others, such as weights'
@@ -300,7 +296,6 @@ _KEY = "kernellab_values"
 
 
 def marks_of(node: torch.fx.Node) -> tuple[Mark, ...]:
-    """What a node's value is."""
     return tuple(node.meta.get(_KEY, ()))
 
 

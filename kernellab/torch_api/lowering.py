@@ -120,11 +120,7 @@ _common_codegen: Any = torch._inductor.codegen.common
 _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
 
-CONFIG: dict[str, Any] = {
-    "force_disable_caches": True,
-    "compile_threads": 1,
-    "cpp_wrapper": False,
-}
+CONFIG: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1, "cpp_wrapper": False}
 """What a watched Inductor is set to: a graph that it finds in its cache shows nothing."""
 
 
@@ -177,13 +173,11 @@ class _PassWatch:
         self._known = weakref.WeakKeyDictionary()
 
     def entered(self, enter: Any, observer: Any) -> Any:
-        """A pass begins."""
         state = fx_graphs.state_of(observer.gm)
         self._open[observer] = state, self._text(observer.gm, state), time.perf_counter()
         return enter(observer)
 
     def left(self, leave: Any, observer: Any, *error: Any) -> Any:
-        """It has ended."""
         state, before, start = self._open.pop(observer)
         seconds = time.perf_counter() - start
         now = fx_graphs.state_of(observer.gm)
@@ -690,7 +684,6 @@ class _WrittenOut:
         self._traced: dict[Any, _Traced] = {}
 
     def made(self) -> torch.fx.GraphModule:
-        """The graph."""
         nodes = list(self._module.graph.nodes)
         called = (node for node in nodes if node.op == "call_function")
         kinds = {node: _kind_of(node) for node in called if node.target is not operator.getitem}

@@ -40,7 +40,6 @@ class Sent:
     dtype: torch.dtype
 
     def load(self) -> Any:
-        """Return the objects."""
         # Before optimizers arrive: those that are made earlier cannot be compiled as a whole.
         _dynamo.eval_frame.TorchPatcher.patch()
         _, things = pickle.loads(self.content)

@@ -403,14 +403,7 @@ def _chosen(
         keeps_sums = query.requires_grad or key.requires_grad or value.requires_grad
         return _efficient(query, key, value, bias, keeps_sums, dropout_p, is_causal, scale=scale)[0]
     return _aten._scaled_dot_product_attention_math.default(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale=scale,
-        enable_gqa=enable_gqa,
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )[0]
 
 

@@ -155,7 +155,6 @@ class _Reader(RecordReader):
         self._frames: list[Frame] = []
 
     def trace(self) -> Trace:
-        """All of it."""
         data = self._data
         facts: TraceFacts = self.record(TraceFacts, data["facts"])
         if not facts.programs:
@@ -296,8 +295,8 @@ class _Reader(RecordReader):
         picture = rows.integer(0, values.THUMBNAIL_SIDE), columns.integer(0, values.THUMBNAIL_SIDE)
         content = self._content(place, "float32", picture)
         return stored(
-            summary=_summary(data["summary"], shape, dtype),
-            thumbnail=values.decompressed(content, "float32", picture),
+            known_summary=_summary(data["summary"], shape, dtype),
+            known_thumbnail=values.decompressed(content, "float32", picture),
         )
 
     def _content(self, place: list[SavedData], dtype: str, shape: tuple[int, ...]) -> bytes:

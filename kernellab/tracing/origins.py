@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import ast
-import textwrap
+import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-
-from kernellab.common.text import counted, element_text, index_text, number_text
-from kernellab.tracing.steps import Access, Frame, Program, SourceText, Step, TracedArgument
-
-if TYPE_CHECKING:
-    from kernellab.tracing.records import Trace
-import math
-from collections.abc import Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, overload
-
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.common.text import shown
-from kernellab.tracing.steps import places_within
+from kernellab.common.text import counted, element_text, index_text, number_text, shown
+from kernellab.records.display import RowSequence
+from kernellab.tracing.steps import (
+    Access,
+    Frame,
+    Program,
+    SourceText,
+    Step,
+    TracedArgument,
+    places_within,
+)
 from kernellab.tracing.values import StoredValue, Summary
 
 if TYPE_CHECKING:
@@ -136,21 +134,12 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class History(Sequence[Change]):
+class History(RowSequence[Change]):
     """Every value that a variable had, in order."""
 
     name: str
     changes: tuple[Change, ...]
-
-    @overload
-    def __getitem__(self, number: int) -> Change: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[Change, ...]: ...
-    def __getitem__(self, number: int | slice) -> Change | tuple[Change, ...]:
-        return self.changes[number]
-
-    def __len__(self) -> int:
-        return len(self.changes)
+    _rows = "changes"
 
     def table(self) -> pandas.DataFrame:
         """A row a value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
@@ -304,9 +293,8 @@ def origin_of(
     """Return an element's origin before step number `end`, None if no step wrote it; and the
     elements that were loaded for it and that no step wrote before.
     """
-    offset = sum(place * stride for place, stride in zip(index, argument.strides))
     walk = _Slice(trace)
-    return walk.stored(argument, offset, end), walk.not_written
+    return walk.stored(argument, argument.offset_of(index), end), walk.not_written
 
 
 _MOST = 500
@@ -631,12 +619,8 @@ def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr
 
 @lru_cache(maxsize=64)
 def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
-        return {}
     statements: dict[int, ast.stmt] = {}
-    for node in ast.walk(tree):  # outer statements before inner ones
+    for node in ast.walk(source.tree):  # outer statements before inner ones
         if isinstance(node, ast.stmt):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 statements[source.first_line + line - 1] = node

@@ -234,12 +234,7 @@ class Recorder:
             self.leave()
 
     def enter(
-        self,
-        function: str,
-        file: str,
-        line: int,
-        given: Mapping[str, Any],
-        running: object = None,
+        self, function: str, file: str, line: int, given: Mapping[str, Any], running: object = None
     ) -> None:
         """A function begins.
 
@@ -532,7 +527,6 @@ class TracingHook:
             self._recorder.bound(self._as_kept(names, values))
 
     def operation(self, number: int, results: Sequence[Value]) -> None:
-        """An operation has run."""
         frame = sys._getframe(1)
         if id(frame.f_code) not in self._functions or not self._recorder.open:
             return
@@ -710,7 +704,6 @@ class TracingObserver(AccessObserver):
         buffers: Mapping[str, Buffer],
         on_batch: Callable[[Programs], None],
     ) -> None:
-        """As above."""
         super().__init__(lambda _: None)
         self._recorder = recorder
         self.hook = hook
@@ -726,7 +719,6 @@ class TracingObserver(AccessObserver):
         vars(self).clear()
 
     def modules(self, memory: global_memory.Memory) -> Mapping[str, Any]:
-        """As `RunObserver.modules`."""
         traced = _TracedMemory(memory, self)
         own = {
             "memory": traced,

@@ -397,7 +397,7 @@ class Trace(Sequence[Step]):
         begin, stored = self._checkpoint(argument, last)
         if not stored.is_exact:
             raise errors.NotRecorded(
-                f"The contents of {argument!r} were not recorded: {stored.nbytes:,} bytes.",
+                f"The contents of {argument!r} were not recorded: {stored.nbytes:,} bytes."
             )
         lost = self.step_not_kept(argument, last + 1, last + 1)
         if lost is not None:

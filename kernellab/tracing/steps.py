@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import dataclasses
+import inspect
 import io
 import math
 import os
+import textwrap
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy
 
+from kernellab import triton_api
 from kernellab.common.arguments import is_whole
 from kernellab.common.containers import distinct
 from kernellab.common.saved_files import (
@@ -27,20 +32,19 @@ from kernellab.common.saved_files import (
     value_to_json,
 )
 from kernellab.common.system import save_whole, saved_path
-from kernellab.common.text import counted, shown
-from kernellab.errors import ArchiveError, ArgumentError, SourcePosition
+from kernellab.common.text import counted, parsed, shown
+from kernellab.errors import (
+    ArchiveError,
+    ArgumentError,
+    CompiledLines,
+    SourcePosition,
+    is_edited,
+    source_lines,
+)
 from kernellab.tracing.values import StoredValue, ValueStore, compressed, dtype_named
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
-import ast
-import inspect
-import textwrap
-from collections.abc import Sequence
-from functools import lru_cache
-
-from kernellab import triton_api
-from kernellab.errors import CompiledLines, is_edited, source_lines
 
 _Coordinate = Annotated[int, Limits(0, 2**31)]
 Program = tuple[_Coordinate, _Coordinate, _Coordinate]
@@ -399,7 +403,7 @@ class AsyncOperation:
 
     def state(self, step: int) -> str:
         """ "issued", "pending" or "complete" after a step; "" where it is not in flight."""
-        return state_in_flight(self, step)
+        return state_in_flight(self.issued, self.completed, step)
 
     @property
     def words(self) -> str:
@@ -413,19 +417,7 @@ class AsyncOperation:
         return f"AsyncOperation({self.name}, line {self.line}, steps {self.issued} to {end})"
 
 
-class InFlight(Protocol):
-    """What has a state at each step: issued in a step, completed in a later one or never."""
-
-    @property
-    def issued(self) -> int: ...
-
-    @property
-    def completed(self) -> int | None: ...
-
-
-def state_in_flight(operation: InFlight, step: int) -> str:
-    """See `AsyncOperation.state`."""
-    issued, completed = operation.issued, operation.completed
+def state_in_flight(issued: int, completed: int | None, step: int) -> str:
     if step < issued or (completed is not None and completed < step):
         return ""
     if completed == step:
@@ -491,7 +483,7 @@ class TracedArgument:
         if not is_inside:
             raise ArgumentError(
                 f"index must be an element of {self.name}, whose shape is {self.shape}, "
-                f"got {shown(index)}.",
+                f"got {shown(index)}."
             )
         return place
 
@@ -529,6 +521,11 @@ class SourceText:
 
     def holds(self, line: int) -> bool:
         return self.first_line <= line < self.first_line + len(self.lines)
+
+    @property
+    def tree(self) -> ast.Module:
+        """The function, for reading; nothing of a damaged file."""
+        return parsed(textwrap.dedent("\n".join(self.lines)))
 
 
 @dataclass(frozen=True)
@@ -592,7 +589,6 @@ DOCUMENT, VALUES = "trace.json", "values"
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Write a trace; see `Trace.save`."""
     target = saved_path(path, ArchiveError)
     heap = _Heap()
     document = FORMAT.text(_plain, **_parts(trace, heap))
@@ -738,12 +734,8 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
     """The loops of a function, outer first, without those on a single line."""
-    try:
-        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
-        return ()
     lines = []
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.For | ast.While) and node.body[0].lineno > node.lineno:
             line = source.first_line + node.lineno - 1
             last = source.first_line + (node.body[-1].end_lineno or node.lineno) - 1

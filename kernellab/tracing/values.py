@@ -254,43 +254,32 @@ _COMPRESSION = 1
 Kind = Literal["tile", "pointer", "constant"]
 
 
+@dataclass(eq=False, repr=False)
 class StoredValue:
     """One distinct value of a trace.
 
     Attributes:
         kind: "tile" (an array or a NumPy scalar), "pointer", or "constant" (anything else).
+        digest: equal for equal values, and only for them.
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
-        digest: equal for equal values, and only for them.
+        data: the array, or its elements compressed; None where only a summary is kept.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        digest: bytes,
-        dtype: str,
-        shape: tuple[int, ...],
-        argument: str = "",
-        *,
-        data: numpy.ndarray | bytes | None = None,
-        constant: Any = None,
-        summary: Summary | None = None,
-        thumbnail: numpy.ndarray | None = None,
-    ) -> None:
-        self.kind = kind
-        self.digest = digest
-        self.dtype = dtype
-        self.shape = shape
-        self.argument = argument
-        self.constant = constant
-        self._data = data
-        self._summary = summary
-        self._thumbnail = thumbnail
+    kind: Kind
+    digest: bytes
+    dtype: str
+    shape: tuple[int, ...]
+    argument: str = ""
+    data: numpy.ndarray | bytes | None = None
+    constant: Any = None
+    known_summary: Summary | None = None
+    known_thumbnail: numpy.ndarray | None = None
 
     @property
     def is_exact(self) -> bool:
         """Whether the value itself is kept, not its summary alone."""
-        return self.kind == "constant" or self._data is not None
+        return self.kind == "constant" or self.data is not None
 
     @property
     def nbytes(self) -> int:
@@ -302,7 +291,7 @@ class StoredValue:
         """
         if self.kind == "constant":
             return self.constant
-        if self._data is None:
+        if self.data is None:
             raise NotRecorded(
                 f"Only a summary of this value was kept: {self.type_text()}, {self.text()}, "
                 f"{self.nbytes:,} bytes.",
@@ -315,7 +304,7 @@ class StoredValue:
 
     def copied(self) -> numpy.ndarray:
         """The array, which no one else has. Raises as `exact`."""
-        if isinstance(self._data, bytes):
+        if isinstance(self.data, bytes):
             return self._array()
         value = self.exact()
         return numpy.array(value.offsets if isinstance(value, TilePointer) else value)
@@ -329,35 +318,35 @@ class StoredValue:
     @property
     def summary(self) -> Summary:
         """Shape, dtype, range, mean, NaNs."""
-        if self._summary is None:
+        if self.known_summary is None:
             self._look()
-            assert self._summary is not None
-        return self._summary
+            assert self.known_summary is not None
+        return self.known_summary
 
     def summary_of(self, array: numpy.ndarray) -> Summary:
         """`summary`, from the array where somebody has unpacked it."""
-        if self._summary is None:
-            self._summary = summarize(array)
-        return self._summary
+        if self.known_summary is None:
+            self.known_summary = summarize(array)
+        return self.known_summary
 
     def _look(self) -> None:
         """Make the summary, and the thumbnail too of an array that takes long to unpack."""
         value = self.exact()
-        self._summary = summarize(value)
+        self.known_summary = summarize(value)
         if self.nbytes > _UNPACKED_ONCE:
-            self._thumbnail = thumbnail_of(value)
+            self.known_thumbnail = thumbnail_of(value)
 
     @property
     def thumbnail(self) -> numpy.ndarray:
         """A picture of at most 64 by 64; see `thumbnail_of`."""
-        if self._thumbnail is not None:
-            return self._thumbnail
+        if self.known_thumbnail is not None:
+            return self.known_thumbnail
         if self.kind == "constant":
             return numpy.zeros((0, 0), numpy.float32)
         if self.nbytes > _UNPACKED_ONCE:
             self._look()
-            assert self._thumbnail is not None
-            return self._thumbnail
+            assert self.known_thumbnail is not None
+            return self.known_thumbnail
         return thumbnail_of(self._array())
 
     def text(self) -> str:
@@ -388,20 +377,20 @@ class StoredValue:
 
     def pack(self) -> None:
         """Compress the data, if it is not yet."""
-        if isinstance(self._data, numpy.ndarray):
-            self._data = compressed(self._data)
+        if isinstance(self.data, numpy.ndarray):
+            self.data = compressed(self.data)
 
     def packed(self) -> bytes | None:
         """The compressed data; None where only a summary is kept."""
-        if isinstance(self._data, numpy.ndarray):
-            return compressed(self._data)
-        return self._data
+        if isinstance(self.data, numpy.ndarray):
+            return compressed(self.data)
+        return self.data
 
     def _array(self) -> numpy.ndarray:
-        if isinstance(self._data, bytes):
-            return decompressed(self._data, self.dtype, self.shape)
-        assert self._data is not None
-        return self._data
+        if isinstance(self.data, bytes):
+            return decompressed(self.data, self.dtype, self.shape)
+        assert self.data is not None
+        return self.data
 
 
 def _word_of(constant: Any) -> str:
@@ -499,10 +488,7 @@ class ValueStore:
     """
 
     def __init__(
-        self,
-        largest: int = LARGEST_EXACT,
-        total: int = TOTAL_EXACT,
-        memory: int = TOTAL_MEMORY,
+        self, largest: int = LARGEST_EXACT, total: int = TOTAL_EXACT, memory: int = TOTAL_MEMORY
     ) -> None:
         """An empty store.
 
@@ -554,7 +540,6 @@ class ValueStore:
         return len(self._places) + len(self._pending)
 
     def distinct(self) -> Iterator[StoredValue]:
-        """Each value once."""
         self._settle()
         return iter(self._distinct)
 
@@ -565,7 +550,6 @@ class ValueStore:
 
     @classmethod
     def restored(cls, distinct: list[StoredValue], places: list[int]) -> ValueStore:
-        """A store as it was saved."""
         store = cls()
         store._distinct, store._places = distinct, places
         store._by_digest = {stored.digest: place for place, stored in enumerate(distinct)}
@@ -613,8 +597,8 @@ class ValueStore:
             array.dtype.name,
             tuple(array.shape),
             argument,
-            summary=summarize(array),
-            thumbnail=thumbnail_of(array),
+            known_summary=summarize(array),
+            known_thumbnail=thumbnail_of(array),
         )
 
     def _takes(self, nbytes: int, whole: bool) -> bool:

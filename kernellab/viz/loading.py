@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kernellab.graphs.report import GraphReport
-    from kernellab.records.graphs import GraphCapture
+from typing import Any
 
 _ZIP_BEGINNING = b"PK\x03\x04"
 """The signature of a zip file's first entry."""
@@ -26,9 +22,9 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
     Args:
         path: a file that `compilation.save`, `trace.save`, `tuning.save` or the `save` of a report
             wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or its .json file; the text
-            that `MLIR_ENABLE_DUMP=1` prints; a log of `TORCH_TRACE`; a profile of Proton
-            (.hatchet), or a Chrome trace. Files from other programs contain less: a cache folder
-            has no passes, a dump has no machine code, and neither has remarks.
+            that `MLIR_ENABLE_DUMP=1` prints; a profile of Proton (.hatchet), or a Chrome trace.
+            Files from other programs contain less: a cache folder has no passes, a dump has no
+            machine code, and neither has remarks.
         trust: whether code in the file may later run without a question, such as the modules of a
             report's kernels. Loading executes nothing in either case.
 
@@ -58,10 +54,8 @@ def _load(path: str | os.PathLike[str]) -> Any:
     file = saved_path(path, ArchiveError)
     if os.path.isdir(file):  # which raises nothing, as Path.is_dir may
         from kernellab.compiler.files import read_cache_folder
-        from kernellab.graphs.torch_logs import capture_in_folder
 
-        capture = capture_in_folder(file)
-        return read_cache_folder(file) if capture is None else _report(capture)
+        return read_cache_folder(file)
     if str(file).endswith((".ncu-rep", ".ncu-repz")):
         from kernellab.profiling.profiles.nsight import read_ncu
 
@@ -79,29 +73,17 @@ def _load(path: str | os.PathLike[str]) -> Any:
         tunings = Tunings(sweeps_in(content, file, Tuning))
         return tunings[0] if len(tunings) == 1 else tunings
     if content.startswith(GZIP):
-        from kernellab.graphs.report import FORMAT, capture_in_file
+        from kernellab.graphs.report import FORMAT, GraphReport, capture_in_file
 
         if FORMAT.begins(content):
-            return _report(capture_in_file(content, file))
+            return GraphReport(capture_in_file(content, file))
     from kernellab.profiling.profiles.files import profile_in
 
     if (profile := profile_in(content, file)) is not None:
         return profile
-    from kernellab.graphs.torch_texts import is_trace_log
-
-    if is_trace_log(content):
-        from kernellab.graphs.torch_logs import capture_in_log
-
-        return _report(capture_in_log(content, file))
     from kernellab.compiler.files import compilation_in
 
     return compilation_in(content, file)
-
-
-def _report(capture: GraphCapture) -> GraphReport:
-    from kernellab.graphs.report import GraphReport
-
-    return GraphReport(capture)
 
 
 def _is_of_sweeps(content: bytes) -> bool:

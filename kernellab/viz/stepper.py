@@ -216,7 +216,7 @@ def _accesses(step: StepData) -> Iterator[str]:
 
 def _flights(view: StepperView, step: int, program: Program) -> Iterator[str]:
     for flight in view.flights:
-        state = state_in_flight(flight, step)
+        state = state_in_flight(flight.issued, flight.completed, step)
         if state and flight.program == program:
             yield f"{state}: {flight.words}"
 

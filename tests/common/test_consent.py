@@ -174,12 +174,7 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 def with_code(kind: str, folder: Path, marker: Path) -> Path:
     """A file of a kind; every text of it that is Python begins with code that writes the marker."""
     file = folder / "file"
-    first = writes(marker)
-    if kind == "log":
-        log = (ROOT / "tests/graphs/trace_of_h200.log").read_text()
-        file.write_text(log.replace("\timport triton\n", f"\t{first}\timport triton\n"))
-    else:
-        file.write_bytes(fuzzed_files.KINDS[kind].content())
+    file.write_bytes(fuzzed_files.KINDS[kind].content())
     return file
 
 

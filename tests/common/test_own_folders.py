@@ -359,27 +359,21 @@ def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, saved)
 # Links in folders
 
 
-LINKS = [
-    *(f"cache/add.{stage}" for stage in ("ttir", "ttgir", "llir", "ptx", "cubin", "json")),
-    "logs/dedicated_log_torch_trace_1.log",
-]
-
-
 @pytest.mark.parametrize("is_pipe", [False, True])
-@pytest.mark.parametrize("link", LINKS)
-def test_a_link_in_a_folder_is_not_followed(tmp_path, secret, link, is_pipe) -> None:
-    file = tmp_path / link
+@pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx", "cubin", "json"])
+def test_a_link_in_a_folder_is_not_followed(tmp_path, secret, stage, is_pipe) -> None:
+    file = tmp_path / f"cache/add.{stage}"
     file.parent.mkdir(parents=True)
     metadata = json.dumps({**fuzzed_files._METADATA, "name": "add"})
-    if link == "cache/add.json":
+    if stage == "json":
         secret.write_text(metadata)
-    elif link.startswith("cache"):
+    else:
         (file.parent / "add.json").write_text(metadata)
     if is_pipe:
         os.mkfifo(file)
     else:
         file.symlink_to(secret)
     with pytest.raises(ArchiveError) as caught:
-        kernellab.load(tmp_path / link.partition("/")[0])
+        kernellab.load(file.parent)
     assert file.name in str(caught.value)
     assert SECRET not in str(caught.value)

@@ -14,7 +14,6 @@ from torch.library import triton_op, wrap_triton
 import kernellab
 from kernellab.graphs.kernels import GraphComparison
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.torch_texts import kernels_in, launches_in
 from kernellab.launch.tile_kernel import TileKernel
 from tests.kernels import basic
 
@@ -175,16 +174,6 @@ def test_sizes_that_are_symbols_have_the_grid_of_the_config() -> None:
     comparison = report.compare()
     assert [graph.obstacle for graph in comparison.graphs] == [""]
     assert not comparison.differences
-
-
-@pytest.mark.slow
-def test_kernels_of_a_log_have_the_same_names() -> None:
-    (graph,) = _opened(_with_other_constants).graphs
-    kernels = kernels_in(graph.wrapper, {})
-    assert [kernel.name for kernel in kernels] == [kernel.name for kernel in graph.kernels]
-    assert [kernel.function for kernel in kernels][1:3] == ["_twice", "_twice"]
-    names = [launch.name for launch in launches_in(graph.wrapper, kernels)]
-    assert names == [launch.name for launch in graph.lowered.launches]
 
 
 def test_the_card_says_what_is_written() -> None:

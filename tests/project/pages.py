@@ -54,7 +54,6 @@ def pages() -> list[Path]:
 GPU = "needs a GPU"
 NCU = "reads what Nsight Compute writes on a GPU; the next block reads such files of an H200"
 INDUCTOR = "captures torch.compile, which is slow; tests/graphs asks all of it"
-OTHERS = "opens files that torch wrote elsewhere; tests/graphs/test_logs.py opens such"
 CUDA_BUILD = "raises another error with a CUDA build of torch"
 CLUSTER = "needs a cluster's scheduler; tests/tuning/test_executors.py has one of Dask's"
 
@@ -69,11 +68,6 @@ NOT_RUN = {
         "docs/torch_compile.md",
         "found = report.compare()  # down to the generated kernels, on the interpreter",
     ): INDUCTOR,
-    (
-        "docs/torch_compile.md",
-        'report = kernellab.load("dedicated_log_torch_trace_rank_0_k2v9.log")  # or the folder of '
-        "TORCH_TRACE",
-    ): OTHERS,
     (
         "docs/torch_compile.md",
         'compiled = torch.compile(model, backend="kernellab", options={"gpu": "h200", "run": '

@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -58,7 +57,6 @@ from tests.support.trace_events import Events
 
 DATA = ROOT / "benchmarks/data"
 SWEEPS = ROOT / "notebooks/recorded"
-GRAPHS = ROOT / "tests/graphs"
 REPORT = ROOT / "tests/viz/two_blocks.klgraph"
 
 SECONDS, MEGABYTES = 2, 500
@@ -344,24 +342,6 @@ def _progress() -> bytes:
     return json.dumps({one.name: ["compiles", 3] for one in EXERCISES}).encode()
 
 
-def log_damaged(content: bytes, chance: random.Random) -> bytes:
-    """Some of its text, or values of one entry's JSON, with the right checksums and without."""
-    if chance.random() < 0.5:
-        return text_damaged(content, chance)
-    entries = re.split(rb"^(?=V\d{4} )", content, flags=re.M)
-    number = chance.randrange(1, len(entries))
-    header, newline, rest = entries[number].partition(b"\n")
-    prefix, bracket, said = header.partition(b"] ")
-    metadata = json_damaged(said, chance).replace(b"\n", b"")
-    if rest and chance.random() < 0.5:
-        text = text_damaged(b"\n".join(line[1:] for line in rest.split(b"\n")[:-1]), chance)
-        checksum = hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
-        metadata = re.sub(rb'"has_payload": "\w+"', b'"has_payload": "%b"' % checksum, metadata)
-        rest = b"".join(b"\t%b\n" % line for line in text.split(b"\n"))
-    entries[number] = prefix + bracket + metadata + newline + rest
-    return b"".join(entries)
-
-
 def _dump() -> bytes:
     runs = [one for one in _record().passes if one.op_counts_after]
     names = [one.name for one in runs[1:]] + ["end"]
@@ -397,7 +377,6 @@ KINDS: Mapping[str, Kind] = {
         Kind("cache", _cache_metadata, json_damaged, look_at_compilation, load_cache_folder),
         Kind("dump", _dump, text_damaged, look_at_compilation),
         Kind("report", REPORT.read_bytes, gzip_damaged, look_at_report),
-        Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
         Kind(
             "profile", (DATA / "profile_h200_matmul.csv").read_bytes, table_damaged,
             look_at_profile, kernellab.read_ncu, ProfileError,

@@ -88,8 +88,7 @@ def _take_out(region: Region, is_debug_record: Callable[[Operation], object | No
 
 
 def _dissolve(call: tt.InlinedCallOp) -> None:
-    first = call.body.blocks.first
-    assert first is not None
+    first = call.body.blocks[0]
     end = first.last_op
     if not isinstance(end, tt.ReturnOp):
         return
@@ -126,8 +125,7 @@ def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
             Rewriter.replace_op(
                 end, tt.ReturnOp.create(operands=end.operands, location=end.location)
             )
-    assert body.blocks.first is not None
-    block = Block(arg_types=[argument.type for argument in body.blocks.first.args])
+    block = Block(arg_types=[argument.type for argument in body.blocks[0].args])
     call = _inlined(block.args, results, body, op.location)
     end = tt.MapElementwiseReturnOp.create(operands=call.results, location=op.location)
     block.add_ops([call, end])
@@ -325,8 +323,7 @@ def pointee_dtype(pointer: SSAValue) -> numpy.dtype:
 
 def starts(function: tt.FuncOp) -> set[SSAValue]:
     """The pointers, and tiles of pointers, that are an argument as it was given."""
-    entry = function.body.blocks.first
-    assert entry is not None
+    entry = function.body.blocks[0]
     pointers: set[SSAValue] = {argument for argument in entry.args if is_pointer(argument.type)}
     for op in function.walk():
         if has(op, KeepsElements) and op.operands[0] in pointers and shape(op.results[0].type):

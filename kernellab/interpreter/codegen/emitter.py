@@ -155,8 +155,7 @@ def emit_kernel(
         UnsupportedOperation: the kernel holds an operation that nothing lowers; it names
             the kernel's line.
     """
-    entry = function.body.blocks.first
-    assert entry is not None
+    entry = function.body.blocks[0]
     inline_calls(function)
     largest_tile = _largest_tile(function)
     emitter = Emitter(function, file, facts_of_batches(function), after, rules)
@@ -507,8 +506,7 @@ class Emitter(CodeWriter):
 
     def kernel(self, name: str) -> ast.Module:
         """A module that defines the kernel's function."""
-        block = self.function.body.blocks.first
-        assert block is not None
+        block = self.function.body.blocks[0]
         parameters = self._bind_arguments(block)
         prologue = self._address_space()
         with self._collected() as body:
@@ -575,7 +573,6 @@ class Emitter(CodeWriter):
                 self.operations(block)
 
     def variables(self) -> dict[SSAValue, str]:
-        """The variable of each value that has one."""
         named = ((value, expression.name) for value, expression in self._expressions.items())
         return {value: name for value, name in named if name is not None}
 

@@ -115,7 +115,6 @@ def literal(value: int | bool) -> Expression:
 
 
 def variable(name: str) -> Expression:
-    """The variable of that name."""
     return Expression(ast.Name(name, ast.Load()))
 
 

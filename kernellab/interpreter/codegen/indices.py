@@ -15,6 +15,7 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
+from kernellab.common.text import parsed
 from kernellab.errors import SourcePosition, source_lines
 from kernellab.ir import flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import yielded
@@ -143,10 +144,7 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
 
 
 def _name_of(
-    value: SSAValue,
-    variable: str | None,
-    assigned: str | None,
-    is_step: Callable[[SSAValue], bool],
+    value: SSAValue, variable: str | None, assigned: str | None, is_step: Callable[[SSAValue], bool]
 ) -> str | None:
     """Return what to call a part of what is assigned to a variable; None if not worth reporting."""
     if is_pointer(value.type):
@@ -602,33 +600,25 @@ def _operations(source: str) -> dict[tuple[int, int], tuple[ast.expr, ...]]:
     """Return the operations and comparisons of a source by the line and column (from 1) that
     Triton's locations give them, the shorter ones first. A cell's magics are left out.
     """
-    tree = _parsed(source)
-    if tree is None:
-        return {}
     operations: dict[tuple[int, int], list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(source)):
         if isinstance(node, ast.BinOp | ast.Compare):
             start = node if triton_api.LOCATES_WHOLE_EXPRESSIONS else _visited_last(node)
             operations.setdefault((start.lineno, start.col_offset + 1), []).append(node)
     return {place: tuple(sorted(nodes, key=_length)) for place, nodes in operations.items()}
 
 
-@lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module | None:
-    """Return the parsed source without a cell's magics; None if it is not Python."""
+def _parsed(source: str) -> ast.Module:
+    """Return the source without a cell's magics; nothing if it is not Python."""
     lines = ("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
-    try:
-        return ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return parsed("\n".join(lines))
 
 
 def names_around(value: SourcePosition) -> frozenset[str]:
     """Return the names that the function around a line uses."""
-    tree = _parsed("".join(source_lines(value.file)))
     functions = [
         node
-        for node in ast.walk(tree or ast.Module([], []))
+        for node in ast.walk(_parsed("".join(source_lines(value.file))))
         if isinstance(node, ast.FunctionDef)
         and node.lineno <= value.line <= (node.end_lineno or node.lineno)
     ]

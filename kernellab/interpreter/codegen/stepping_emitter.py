@@ -323,8 +323,7 @@ class SteppingEmitter(emitter.Emitter):
         """The function; it takes what its parameters show as, and the values themselves
         by a keyword. Where `names_id`, it begins with `PROGRAM_ID` among its locals.
         """
-        block = self.function.body.blocks.first
-        assert block is not None
+        block = self.function.body.blocks[0]
         with self._collected() as body:
             self._straight = None
             with self.without_line():
@@ -341,8 +340,7 @@ class SteppingEmitter(emitter.Emitter):
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
         """What a launch calls: it calls the kernel with what its parameters show as."""
-        block = self.function.body.blocks.first
-        assert block is not None
+        block = self.function.body.blocks[0]
         with self._collected() as body:
             given = self.fresh("given")
             self.assign(given, variable(_VALUES))
@@ -399,8 +397,7 @@ class SteppingEmitter(emitter.Emitter):
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
         """What a parameter shows as; its debug record's values are the callee's arguments."""
-        block = callee.function.body.blocks.first
-        assert block is not None
+        block = callee.function.body.blocks[0]
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
         return self._shown(held, [given[value] for value in callee.enter.operands])
 

@@ -72,11 +72,8 @@ class LaneValues:
 
 
 def _keeps_the_number(op: Operation) -> bool:
-    match op:
-        case mlir.ExtSIOp() | mlir.ExtUIOp() | mlir.TruncIOp() | mlir.IndexCastOp():
-            return True
-        case _:
-            return operations.has(op, operations.KeepsElements)
+    is_cast = isinstance(op, mlir.ExtSIOp | mlir.ExtUIOp | mlir.TruncIOp | mlir.IndexCastOp)
+    return is_cast or operations.has(op, operations.KeepsElements)
 
 
 # Integer arithmetic that wraps on the way to an address.
@@ -85,11 +82,7 @@ def _keeps_the_number(op: Operation) -> bool:
 CHECK_TRIES = "Run kernellab.check to look for a change that helps."
 """Advice where a change would have to be tried to be right."""
 
-_EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {
-    mlir.AddIOp: ("+", operator.add),
-    mlir.SubIOp: ("-", operator.sub),
-    mlir.MulIOp: ("*", operator.mul),
-}
+_SIGNS: Mapping[type, str] = {mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*"}
 
 
 def overflow_of(op: Operation, lane: indices.Lane, values: LaneValues) -> str:
@@ -118,7 +111,7 @@ def overflow_of(op: Operation, lane: indices.Lane, values: LaneValues) -> str:
 
 def _wrapped(op: Operation, lanes: Sequence[indices.Lane | None], values: LaneValues) -> str:
     kind = type(op)
-    element = element_type(op.results[0].type) if kind in _EXACT else None
+    element = element_type(op.results[0].type) if kind in _SIGNS else None
     if not isinstance(element, builtin.IntegerType):
         return ""
     numbers = [
@@ -128,14 +121,13 @@ def _wrapped(op: Operation, lanes: Sequence[indices.Lane | None], values: LaneVa
     left, right = numbers
     if left is None or right is None:
         return ""
-    sign, exactly = _EXACT[kind]
-    exact, bits = exactly(left, right), element.width.data
+    exact, bits = _COMPUTED[kind](left, right), element.width.data
     half = 1 << (bits - 1)
     if -half <= exact < half:
         return ""
     wrapped = (exact + half) % (2 * half) - half
     return (
-        f"{left:,} {sign} {right:,} = {exact:,} does not fit in int{bits}; it wraps to "
+        f"{left:,} {_SIGNS[kind]} {right:,} = {exact:,} does not fit in int{bits}; it wraps to "
         f"{wrapped:,}. Pointers take int64 offsets. {CHECK_TRIES}"
     )
 
@@ -435,9 +427,9 @@ class _Words:
 
     def _composed(self, value: SSAValue) -> str | None:
         owner = value.owner
-        if not isinstance(owner, mlir.AddIOp | mlir.SubIOp | mlir.MulIOp):
+        sign = _SIGNS.get(type(owner))
+        if sign is None or not isinstance(owner, Operation):
             return None
-        sign = _SIGNS[type(owner)]
         sides = [self._value(operand, owner) for operand in owner.operands]
         if any(side is None for side in sides):
             return None
@@ -460,11 +452,10 @@ class _Words:
 
     def _program(self) -> int | None:
         """The axis of the grid whose program number the coordinate is."""
-        if len(self.terms) != 1 or not isinstance(
-            owner := self.terms[0].coordinate.owner, tt.GetProgramIdOp
-        ):
-            return None
-        return int(owner.axis.value.data)
+        match [term.coordinate.owner for term in self.terms]:
+            case [tt.GetProgramIdOp() as op]:
+                return int(op.axis.value.data)
+        return None
 
     # What bounds it
 
@@ -551,9 +542,6 @@ def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield from _numbers({f"{name}[{place}]": item for place, item in enumerate(value)})
         elif type(value) is int:
             yield name, value
-
-
-_SIGNS = {mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*"}
 
 
 def _is_zero(value: SSAValue) -> bool:

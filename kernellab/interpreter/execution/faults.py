@@ -475,9 +475,6 @@ class CollectedFaults(Sequence[CollectedFault]):
     def __len__(self) -> int:
         return len(self._faults)
 
-    def __iter__(self) -> Iterator[CollectedFault]:
-        return iter(list(self._faults.values()))
-
     def add(
         self, key: Hashable, kernel: str, count: int, explain: Callable[[], KernelLabError]
     ) -> None:

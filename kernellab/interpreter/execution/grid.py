@@ -281,34 +281,16 @@ _MOST_SHUFFLED = 1 << 22
 
 
 def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, int], numpy.ndarray]:
-    """A function that gives a part of a random order of the numbers below `total`.
-
-    Of many numbers the order is computed where it is asked for, by a Feistel network over the
-    next even power of two: a bijection, walked on from until it leads below `total`.
+    """A function that gives a part of a random order of the numbers below `total`: of many, an
+    order in random steps, which is computed where it is asked for.
     """
     if total <= _MOST_SHUFFLED:
         drawn = chance.permutation(total)
         return lambda first, end: drawn[first:end]
-    half = numpy.uint64((total.bit_length() + 1) // 2)
-    low = numpy.uint64((1 << int(half)) - 1)
-    keys = chance.integers(1, 1 << 62, size=6, dtype=numpy.uint64) | numpy.uint64(1)
-
-    def mixed(numbers: numpy.ndarray) -> numpy.ndarray:
-        left, right = numbers >> half, numbers & low
-        for key in keys:
-            scrambled = (right + key) * key
-            scrambled ^= scrambled >> numpy.uint64(29)
-            left, right = right, left ^ ((scrambled * key) >> numpy.uint64(17) & low)
-        return (left << half) | right
-
-    def part(first: int, end: int) -> numpy.ndarray:
-        with numpy.errstate(over="ignore"):
-            numbers = mixed(numpy.arange(first, end, dtype=numpy.uint64))
-            while (beyond := numbers >= total).any():
-                numbers[beyond] = mixed(numbers[beyond])
-        return numbers.astype(numpy.int64)
-
-    return part
+    begin, step = map(int, chance.integers(1, total, size=2))
+    while math.gcd(step, total) > 1:
+        step = int(chance.integers(1, total))
+    return lambda first, end: (begin + step * numpy.arange(first, end)) % total
 
 
 def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozenset[int]:

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, ca
 
 import numpy
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.containers import Latest
@@ -35,7 +35,6 @@ from kernellab.errors import MachineError, UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering, numerics, tiles
 from kernellab.interpreter.codegen import emitter
 from kernellab.interpreter.codegen.analyses import (
-    ADDRESS,
     TileBytes,
     has_spin_loop,
     tile_bytes,
@@ -330,12 +329,10 @@ class ProgramCode:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The operation of each location."""
         return self.origin().operations
 
     @property
     def variables(self) -> Mapping[SSAValue, str]:
-        """The name of each value's variable in the code."""
         return self.origin().variables
 
     @functools.cached_property
@@ -675,34 +672,16 @@ class MemoryEffects:
 @per_code
 def memory_effects(code: ProgramCode) -> MemoryEffects:
     """What a kernel's code writes."""
-    function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
-    return _memory_effects(function)
-
-
-@per_code
-def is_asynchronous(code: ProgramCode) -> bool:
-    """Whether anything may complete after its issue, or warps run separate code."""
-    return any(
-        has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
-    )
-
-
-def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
+    function = entry_of(code.module)
     known = underlying_objects(function)
 
     def argument(target: SSAValue) -> int | None:
-        underlying = _described(target) if isinstance(target.type, TensorDescType) else target
-        underlying = (
-            known.get(underlying, ADDRESS)
-            if underlying is not None and underlying in known
-            else underlying
-        )
-        return (
-            underlying.index
-            if isinstance(underlying, BlockArgument)
-            and underlying.block is function.body.blocks.first
-            else None
-        )
+        made = target.owner
+        base = made.base if isinstance(made, tt.MakeTensorDescOp) else target
+        underlying = known.get(base, base)
+        if isinstance(underlying, BlockArgument) and underlying.block is function.body.blocks.first:
+            return underlying.index
+        return None
 
     touched: dict[Effect, set[int | None]] = {"store": set(), "atomic": set(), "load": set()}
     for op in function.walk():
@@ -719,19 +698,16 @@ def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
     return MemoryEffects(stored, updated, loaded, shows or updated is EVERYTHING)
 
 
+@per_code
+def is_asynchronous(code: ProgramCode) -> bool:
+    """Whether anything may complete after its issue, or warps run separate code."""
+    return any(
+        has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
+    )
+
+
 def _arguments(numbers: set[int | None]) -> Arguments:
     return EVERYTHING if None in numbers else frozenset(cast(set[int], numbers))
-
-
-def _described(descriptor: SSAValue) -> SSAValue | None:
-    """The pointer that a descriptor was made of, or the argument; None if unknown."""
-    match descriptor:
-        case OpResult(op=tt.MakeTensorDescOp(base=base)):
-            return base
-        case BlockArgument():
-            return descriptor
-        case _:
-            return None
 
 
 def _shows_order(op: Operation) -> bool:

@@ -22,8 +22,6 @@ from kernellab.interpreter.tiles import Active, LaneFault, Value, full, lanes_at
 
 @dataclass
 class FailedAssertion(LaneFault):
-    """An assertion that does not hold."""
-
     message: str
 
 

@@ -493,8 +493,7 @@ def conditional_jump(op: mlir.ConditionalBranchOp, emit: Emitter) -> None:
 
 @lowers(tt.InlinedCallOp, pure=False)
 def call(op: tt.InlinedCallOp, emit: Emitter) -> Results:
-    first = op.body.blocks.first
-    assert first is not None
+    first = op.body.blocks[0]
     for argument, value in zip(first.args, op.arguments):
         emit.define(argument, emit.passed(value, argument))
     declare(op.results, emit)

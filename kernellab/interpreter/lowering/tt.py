@@ -302,10 +302,7 @@ _UFUNCS: dict[type[Operation], str] = {
     mlir.XOrIOp: "bitwise_xor",
 }  # fmt: skip
 
-_IGNORING_NAN: dict[type[Operation], str] = {
-    mlir.MaxNumFOp: "maximum",
-    mlir.MinNumFOp: "minimum",
-}
+_IGNORING_NAN: dict[type[Operation], str] = {mlir.MaxNumFOp: "maximum", mlir.MinNumFOp: "minimum"}
 
 
 @lowers(tt.ReduceOp)
@@ -418,10 +415,7 @@ def device_print(op: tt.PrintOp, value: Emitter) -> None:
         for argument, is_signed in zip(op.arguments, signed)
     )
     call = debugging.show(
-        op.prefix.data,
-        shown,
-        value.programs,
-        **given(active=value.active_programs()),
+        op.prefix.data, shown, value.programs, **given(active=value.active_programs())
     )
     value.evaluate(None, call)
 

@@ -157,8 +157,6 @@ def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.n
 
 
 class ResolvedAccess(NamedTuple):
-    """An access to one buffer."""
-
     buffer: Buffer
     offsets: Value
     mask: Value | None
@@ -193,11 +191,7 @@ Lanes = Any
 
 
 def load_slices(
-    buffer: Buffer,
-    offsets: AffineTile,
-    mask: Value | None,
-    other: Value | None,
-    active: Active,
+    buffer: Buffer, offsets: AffineTile, mask: Value | None, other: Value | None, active: Active
 ) -> Value | None:
     """Load as `memory.load` does; None if the access is not a box inside the memory.
 
@@ -223,11 +217,7 @@ def load_slices(
 
 
 def store_slices(
-    buffer: Buffer,
-    offsets: AffineTile,
-    stored: numpy.ndarray,
-    mask: Value | None,
-    active: Active,
+    buffer: Buffer, offsets: AffineTile, stored: numpy.ndarray, mask: Value | None, active: Active
 ) -> bool:
     """What `memory.store` does; False, and nothing done, where that takes more than slices."""
     if 0 in offsets.strides and _have_collisions(offsets):

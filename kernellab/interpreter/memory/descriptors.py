@@ -268,7 +268,6 @@ class Tensormaps:
         self._written: dict[int, Descriptor] = {}
 
     def write(self, address: Value, descriptor: Descriptor, active: Active = None) -> None:
-        """Write a descriptor, for the active programs."""
         for place, writing in self._places(address, active):
             before = self._written.get(place)
             merged = descriptor if before is None else descriptor.merged(before, writing)

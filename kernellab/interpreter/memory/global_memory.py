@@ -395,7 +395,6 @@ class MemoryAccess:
 
     @property
     def addresses(self) -> Value:
-        """Where the elements are."""
         return self.buffer.addresses(self.offsets)
 
     @property

@@ -103,7 +103,6 @@ class AccessObserver:
         self.entries[block] += programs if active is None else int(numpy.count_nonzero(active))
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `RunObserver.modules`."""
         observed = ObservedMemory(memory, self)
         return {
             "memory": observed,

@@ -409,7 +409,6 @@ def expect(barrier: SharedTile, size: int, active: Active = None) -> None:
 
 
 def arrive(barrier: SharedTile, count: int = 1, active: Active = None) -> None:
-    """`count` arrivals."""
     _count(barrier, count, 0, active)
 
 
