@@ -177,16 +177,15 @@ COMPILED: list[tuple[str, str, int, dict[str, Any], tuple[int, ...], tuple[int, 
     ("matmul_tma", "sm_90", 0, {}, (0, 1), ()),
     ("experts", "sm_90", 192, {"GATHERS": False, "SPECIALIZE": False}, (*range(3, 10), 11), (10,)),
     ("experts", "sm_90", 0, {"GATHERS": False, "SPECIALIZE": False}, (0, 1, 2), ()),
-    ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": False}, (*range(3, 10), 11), (10,)),
+    ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": False}, tuple(range(3, 12)), ()),
     ("experts", "sm_100", 0, {"GATHERS": True, "SPECIALIZE": False}, (0, 1, 2), ()),
     ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": True},
      (1, 2, 3, *range(5, 12), *range(13, 18)), (0, 4, 12)),
 ]  # fmt: skip
-"""Matmuls that the compiler pipelines, which of their waits are needed, by K, and which are not
-reported. Of these, three are for the phase before the first of a new barrier, two for matmuls that
-the loop's last iteration has waited for, and two for what the wait before them covers, as one group
-of warps uses what the other hands over in another order. The wait 10 of `experts` for sm_100 is
-needed if the allocations before and after it share memory, which the check does not know.
+"""Matmuls that the compiler pipelines, which of their waits are needed, by K, and which order
+nothing: three for the phase before the first of a new barrier, two for matmuls that the loop's last
+iteration has waited for, and two for what the wait before them covers, as one group of warps uses
+what the other hands over in another order.
 """
 
 COMPILED_WAIT = re.compile(

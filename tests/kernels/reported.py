@@ -50,6 +50,24 @@ def reused(a, b, out, TILES: gl.constexpr):
 
 
 @gluon.jit
+def same_place(x_ptr, out, TILES: gl.constexpr):
+    """Two tiles of each step, which the compiler puts in one place, since one is sent before the other is made."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    place = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None] * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    for number in range(TILES):
+        x = gl.load(x_ptr + number * 4096 + place)
+        doubled = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout, x + x)  # missing-wait with B
+        fence_async_shared()
+        tma_store(out, [number * 128, 0], doubled)
+        tma.store_wait(0)  # A removed
+        tripled = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout)
+        tripled.store(x + x + x)  # missing-wait with A
+        fence_async_shared()
+        tma_store(out, [number * 128 + 64, 0], tripled)  # missing-wait with B
+        tma.store_wait(0)  # B removed
+
+
+@gluon.jit
 def ping_pong__first(tile, turn, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
     lanes = gl.arange(0, 512, layout=layout)
     for number in range(TILES):
@@ -174,7 +192,7 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
         gl.store(out_ptr + rows * 64 + columns, total)
 
 
-NAMES = ("reused", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
+NAMES = ("reused", "same_place", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
 """The kernels that are launched."""
 
 
@@ -185,6 +203,10 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
         case "reused":
             a, b = normal(64 * TILES, 64, dtype=half, seed=1), normal(64, 64, dtype=half)
             return kernel, (described(a), described(b), described(torch.zeros_like(a))), a.float() @ b.float()
+        case "same_place":
+            x = normal(TILES, 64, 64, dtype=half)
+            right = torch.cat((x + x, x + x + x), 1).view(-1, 64)
+            return kernel, (x, described(torch.zeros_like(right))), right
         case "ping_pong":
             numbers = torch.arange(512.0)
             right = torch.stack([torch.cat((numbers + each, 2 * numbers + each)) for each in range(TILES)])

@@ -4,6 +4,7 @@ those for which only another group of warps waits.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import Counter, defaultdict
@@ -18,6 +19,10 @@ from xdsl.traits import IsTerminator
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.compiler.analyses.allocations import OFFSET
+from kernellab.compiler.modules import integer
+from kernellab.compiler.passes import module_after
+from kernellab.errors import KernelLabError
 from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
@@ -48,7 +53,8 @@ from kernellab.ir.operations import (
     parents,
     trait_of,
 )
-from kernellab.ir.types import MemDescType
+from kernellab.ir.syntax import read_module
+from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, PaddedSharedEncoding
 
 Array = numpy.ndarray
 _WORDS = {
@@ -387,6 +393,7 @@ class MissingWait(Detector):
         self._batches: dict[Programs, _Batch] = {}
         self._times: Counter[tuple[Operation, Operation, str]] = Counter()
         self._ctas = ttg.cta_count(run.code.module)
+        self._offsets = _offsets(run) if self._ctas == 1 else {}
         if self._ctas > 1 and triton_api.CTAS_LOAD_FROM_OTHERS:
             self.notes = (_PEERS.format(self._ctas),)
 
@@ -457,6 +464,13 @@ class MissingWait(Detector):
                 again = batch.allocated.get(operation)
                 reads, writes = {}, {} if again is None else {operation.result: again}
                 batch.allocated[operation] = computed.results[0]
+            if operation in self._offsets:
+                (tile,) = computed.results
+                tile.allocation.place = (
+                    self._offsets[operation] - tile.addresses,
+                    _name(operation.result),
+                )
+                writes = {operation.result: tile} if operation.operands else {}
             use = _Use(computed, batch, reads, writes, values, active)
             self._look(use)
             self._look_in_cluster(use)
@@ -627,7 +641,11 @@ class MissingWait(Detector):
                 for (value, tile), other in itertools.product(tiles.items(), others):
                     faulty = unknown & _shared(tile, other)
                     if faulty.any():
-                        self._report(use, watched, faulty, is_read, _name(value))
+                        name = _name(value)
+                        if tile.allocation is not other.allocation and other.allocation.place:
+                            owner = other.allocation.place[1]
+                            name += f", which has the place of {owner} in shared memory,"
+                        self._report(use, watched, faulty, is_read, name)
                         unknown = unknown & ~faulty
             if watched.result is not None and not has(operation, OfQueue):
                 if any(operand is watched.result for operand in use.computed.operands):
@@ -926,13 +944,56 @@ def _shared(tile: SharedTile, other: SharedTile) -> Array:
     """For each program, whether two tiles share memory: by their distance, which few differ in."""
     shared = numpy.zeros(len(tile.memory), numpy.bool_)
     if tile.allocation is not other.allocation:
-        return shared
+        if tile.allocation.place is None or other.allocation.place is None:
+            return shared
+        (first, end), (start, last) = _bytes(tile), _bytes(other)
+        overlap: Array = (first < last) & (start < end)
+        return overlap
     distances = other.addresses - tile.addresses
     for distance in numpy.unique(distances):
         program = int(numpy.argmax(distances == distance))
         if numpy.shares_memory(_of(tile, program), _of(other, program)):
             shared |= distances == distance
     return shared
+
+
+def _bytes(tile: SharedTile) -> tuple[Array, Array]:
+    """Where a tile begins and ends in the shared memory of each program."""
+    assert tile.allocation.place is not None
+    begin: Array = tile.addresses + tile.allocation.place[0]
+    strides = tile.memory.strides[1 + len(tile.chosen) :]
+    last = sum((size - 1) * stride for size, stride in zip(tile.shape, strides))
+    return begin, begin + last + tile.memory.itemsize
+
+
+def _offsets(run: CheckedRun) -> dict[Operation, int]:
+    """Where the compiler puts each allocation in shared memory, in bytes; none where all are made
+    before anything is asynchronous, so that no two of them have the same place.
+    """
+    operations = [
+        op
+        for op in run.code.module.walk()
+        if isinstance(op, ttg.LocalAllocOp) or has(op, Asynchronous)
+    ]
+    own = [op for op in operations if isinstance(op, ttg.LocalAllocOp)]
+    if operations[: len(own)] == own:
+        return {}
+    label = f"llir.allocate_shared_memory{'_nv' if run.target.backend == 'cuda' else ''}"
+    with contextlib.suppress(KernelLabError):
+        module = read_module(module_after(run.kernel, run.call, run.target, label))
+        placed = [op for op in module.walk() if isinstance(op, ttg.LocalAllocOp)]
+        if [op.result.type for op in placed] == [op.result.type for op in own]:
+            found = {op: integer(other, OFFSET) for op, other in zip(own, placed)}
+            return {op: at for op, at in found.items() if at is not None and not _is_padded(op)}
+    return {}
+
+
+def _is_padded(op: ttg.LocalAllocOp) -> bool:
+    """Whether elements do not follow each other in shared memory."""
+    assert isinstance(op.result.type, MemDescType)
+    encoding = op.result.type.encoding
+    is_fp4 = isinstance(encoding, NvmmaSharedEncoding) and encoding.fp4_padded
+    return is_fp4 or isinstance(encoding, PaddedSharedEncoding)
 
 
 def _of(tile: SharedTile, program: int) -> Array:
