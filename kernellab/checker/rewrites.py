@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernellab import triton_api
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.text import counted
@@ -1112,6 +1113,8 @@ def missing_waits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
         )  # fmt: skip
         if source.calls(*_STORES):
             yield from ((f"tma.store_wait({count})", False) for count in (1, 0))
+            if triton_api.STORE_WAITS_FOR_WRITES:
+                yield "tma.store_wait(0, read_only=False)", False
 
 
 def missing_last_waits(source: Source) -> Iterator[Rewrite]:

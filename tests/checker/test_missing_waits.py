@@ -122,6 +122,15 @@ def test_a_wait_that_was_tried_makes_the_kernel_right(case, tmp_path) -> None:
     assert fixed(name, fault, tmp_path)
 
 
+@pytest.mark.skipif(not triton_api.STORE_WAITS_FOR_WRITES, reason="from Triton 3.8 on")
+def test_a_wait_for_what_a_tma_store_writes(tmp_path) -> None:
+    kernels, _expected = broken(reported, "read_back", "A", tmp_path)
+    (finding,) = checked(kernels, "read_back")
+    assert [change.new.strip() for change in finding.changes] == [
+        "tma.store_wait(0, read_only=False)"
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))

@@ -68,6 +68,21 @@ def same_place(x_ptr, out, TILES: gl.constexpr):
 
 
 @gluon.jit
+def read_back(x_ptr, out, out_ptr, TILES: gl.constexpr):
+    """What is stored by TMA, with what was there behind it."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    place = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None] * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    tile = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout)
+    for number in range(TILES):
+        tile.store(gl.load(x_ptr + number * 4096 + place))
+        fence_async_shared()
+        tma_store(out, [number * 128, 0], tile)
+        tma.store_wait(0)
+        x = gl.load(out_ptr + number * 8192 + 4096 + place)  # A + 4096 -> + 2048; missing-wait with A
+        gl.store(out_ptr + number * 8192 + 4096 + place, x + 1.0)
+
+
+@gluon.jit
 def ping_pong__first(tile, turn, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
     lanes = gl.arange(0, 512, layout=layout)
     for number in range(TILES):
@@ -192,7 +207,7 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
         gl.store(out_ptr + rows * 64 + columns, total)
 
 
-NAMES = ("reused", "same_place", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
+NAMES = ("reused", "same_place", "read_back", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
 """The kernels that are launched."""
 
 
@@ -207,6 +222,10 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             x = normal(TILES, 64, 64, dtype=half)
             right = torch.cat((x + x, x + x + x), 1).view(-1, 64)
             return kernel, (x, described(torch.zeros_like(right))), right
+        case "read_back":
+            x, out = normal(TILES, 64, 64, dtype=half), torch.zeros(TILES, 2, 64, 64, dtype=half)
+            right = torch.stack((x, torch.ones_like(x)), 1)
+            return kernel, (x, described(out.view(-1, 64)), out), right
         case "ping_pong":
             numbers = torch.arange(512.0)
             right = torch.stack([torch.cat((numbers + each, 2 * numbers + each)) for each in range(TILES)])

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.compiler.analyses.allocations import OFFSET
 from kernellab.compiler.modules import integer
@@ -41,6 +41,7 @@ from kernellab.ir.operations import (
     Asynchronous,
     Commits,
     Counts,
+    GlobalRead,
     OfQueue,
     OrdersWarpGroups,
     SharedRead,
@@ -74,6 +75,9 @@ _UNFINISHED = {
     "tcgen05": "matmuls still arrive here at an mbarrier in",
 }
 """What the last operation of a queue may do to shared memory when its program has ended."""
+
+
+_OF_COMPILER = "The compiler placed the waits of this kernel: report it to Triton."
 
 
 _PEERS = (
@@ -308,6 +312,8 @@ class _Batch:
     """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
     commits: dict[str, list[tuple[Operation, Flight]]] = field(default_factory=dict)
     """Of each queue, the last arrivals at barriers that count its operations."""
+    written: dict[str, Array] = field(default_factory=dict)
+    """Of each queue of stores, for each program, the number of groups that have been written."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active, is_paired: bool | None) -> None:
         """A group of warps has waited for a phase of a barrier; of two CTAs that share it
@@ -325,6 +331,10 @@ class _Batch:
                             watched.led, watched.is_alone = done & watched.issued, not is_paired
                         for each in () if is_paired else watched.follows:
                             each.led = None if each.led is None else each.led & ~done
+
+    def written_groups(self, queue: str) -> Array:
+        """Return how many groups of a queue of stores are known to be in global memory."""
+        return self.written.setdefault(queue, numpy.zeros(self.programs.count, numpy.int64))
 
     def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
         """Let a barrier count the operations of a queue, which complete in order: also those for
@@ -394,6 +404,9 @@ class MissingWait(Detector):
         self._times: Counter[tuple[Operation, Operation, str]] = Counter()
         self._ctas = ttg.cta_count(run.code.module)
         self._offsets = _offsets(run) if self._ctas == 1 else {}
+        self._sent: dict[tuple[int, int], dict[Operation, Array]] = defaultdict(dict)
+        """By storage and size of elements, for each TMA store, who sent each element and when: the
+        program's linear id in the upper 32 bits, the group below; or -1."""
         if self._ctas > 1 and triton_api.CTAS_LOAD_FROM_OTHERS:
             self.notes = (_PEERS.format(self._ctas),)
 
@@ -432,6 +445,12 @@ class MissingWait(Detector):
         elif has(operation, WaitsFor):
             pending: Any = operation.properties.get("pendings", operation.properties.get("num"))
             batch.flights.wait(queue, pending.value.data, active)
+            is_of_stores = isinstance(operation, ttng.AsyncTmaStoreWaitOp)
+            if is_of_stores and triton_api.STORE_WAITS_FOR_WRITES:
+                if not ttng.is_set(operation.read_only):
+                    chosen = ... if active is None else active
+                    done = batch.flights.committed(queue) - pending.value.data
+                    batch.written_groups(queue)[chosen] = done[chosen]
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
@@ -490,6 +509,54 @@ class MissingWait(Detector):
                     batch.cluster.use(operation, tiles, use.here, issued)
             if group and not has(operation, Asynchronous):
                 self._keep(use)
+
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
+        """Keep what a TMA store will write, and report what is loaded before."""
+        programs, operation, buffer = access.programs, access.operation, access.buffer
+        queue, storage = _queue(operation), buffer.tensor.untyped_storage().data_ptr()
+        is_store, key = queue.startswith("stores"), (storage, buffer.itemsize)
+        if programs is None or not (is_store or (key in self._sent and has(operation, GlobalRead))):
+            return
+        batch, shape = self._batch(programs), (programs.count, *(1,) * access.rank)
+        on = numpy.asarray(True if access.on is None else access.on) & access.taking_part(
+            access.rank
+        )
+        program = programs.linear.astype(numpy.int64).reshape(shape)
+        index, on, program = numpy.broadcast_arrays(access.index, on, program)
+        if is_store:
+            group = batch.flights.committed(queue).reshape(shape)
+            never = numpy.full(len(buffer.elements), -1, numpy.int64)
+            sent = self._sent[key].setdefault(operation, never)
+            sent[index[on]] = (program << 32 | group)[on]
+            return
+        for store, sent in self._sent[key].items():
+            found = sent.take(index, mode="clip")
+            written = batch.written_groups(_queue(store)).reshape(shape)
+            faulty = on & (found >> 32 == program) & (found & 0xFFFFFFFF >= written)
+            if faulty.any():
+                facts_of = functools.partial(self._unwritten, access, faulty, store)
+                self.collector.report(access, faulty, access.rank, facts_of, store)
+
+    def _unwritten(
+        self, access: CheckedAccess, faulty: Array, store: Operation, place: Any, program: int
+    ) -> dict[str, Any]:
+        index = access.element(faulty, place, program)
+        advice = "tma.store_wait(0, read_only=False) would"
+        advice = f"Nothing between the two lines waits for the write, as {advice}."
+        if not triton_api.STORE_WAITS_FOR_WRITES:
+            advice = (
+                "Before Triton 3.8, a wait for a TMA store ends when shared memory has been read, "
+                "and nothing waits for the write."
+            )
+        elif not self.run.kernel.is_gluon():
+            advice = _OF_COMPILER
+        message = f"{access.named(index)} is read here before the TMA store{_line(store)} writes it"
+        return {
+            "message": message,
+            "advice": advice,
+            "argument": access.buffer.name,
+            "index": index,
+        }
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
@@ -820,7 +887,7 @@ class MissingWait(Detector):
 
     def _advice(self, use: _Use, watched: _Watched, faulty: Array) -> str:
         if not self.run.kernel.is_gluon():
-            return "The compiler placed the waits of this kernel: report it to Triton."
+            return _OF_COMPILER
         if _is_led_in(use, watched, faulty):
             return "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
         is_others = _is_of_others(use, watched, faulty)
