@@ -997,11 +997,13 @@ def order(source: Source) -> Iterator[Rewrite]:
 
 # Waits for asynchronous operations
 
+_WAITS = ("wait_group", "store_wait", "warpgroup_mma_wait")
+
 
 @_family
 def waits(source: Source) -> Iterator[_Change]:
     """Waits that leave fewer operations in flight, or are for another phase."""
-    for call in source.calls("wait_group", "store_wait", "warpgroup_mma_wait"):
+    for call in source.calls(*_WAITS):
         for count, pending in _whole(call, 0, "pendings", "num_outstanding"):
             for fewer in reversed(range(pending)):
                 reason = f"`{source.of(call)}` leaves too many operations in flight."
@@ -1025,6 +1027,28 @@ def stages(source: Source) -> Iterator[_Change]:
             for stage, its in zip(mine.args, other.args, strict=False):
                 reason = f"`{source.of(mine)}` and `{source.of(other)}` must use the same stage."
                 yield [(stage, source.of(its))], reason
+
+
+def early_arrivals(source: Source) -> Iterator[Rewrite]:
+    """An arrival after the use of memory that follows it, whose end it is for."""
+    for call in source.calls("arrive"):
+        arrival = source.statement_of(call)
+        for first, use in itertools.pairwise(getattr(source.parents[arrival], "body", ())):
+            if first is arrival and _uses(use, "load|store|mma$"):
+                mine, other = source.of(arrival), source.of(use)
+                text = source.replaced((arrival, other), (use, mine))
+                yield Rewrite(text, f"`{mine}` must come after `{_shortened(other)}`.")
+
+
+def waits_before(source: Source, line: int) -> bool:
+    """Return whether a wait comes before a statement, by its line from 0, in the same block."""
+    waits = [source.statement_of(call) for call in source.calls("wait", *_WAITS)]
+    here = [node for node in source.nodes if isinstance(node, ast.stmt) and node.lineno == line + 1]
+    return any(
+        source.parents[each] is source.parents[node] and each.lineno < node.lineno
+        for node in here
+        for each in waits
+    )
 
 
 def _turned(phase: str) -> str:
@@ -1079,7 +1103,7 @@ def _missing(lines: Callable[[Source, ast.stmt], Iterator[_Line]]) -> Family:
 
     def rewrites(source: Source) -> Iterator[Rewrite]:
         for statement in source.nodes:
-            if isinstance(statement, ast.Expr | ast.Assign):
+            if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign):
                 for line, after in lines(source, statement):
                     where = f"{'after' if after else 'before'} `{_shortened(source.of(statement))}`"
                     text = source.with_line(statement, line, after=after)
@@ -1133,9 +1157,9 @@ def _module(source: Source) -> str:
 
 @_missing
 def missing_commits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
-    """A commit after copies or products."""
-    if _uses(statement, _COPIES):
-        yield f"{_module(source)}.commit_group()", True
+    """A commit after copies or products, or before a wait for copies."""
+    if _uses(statement, f"{_COPIES}|wait_group"):
+        yield f"{_module(source)}.commit_group()", not _uses(statement, "wait_group")
     if _uses(statement, _TENSOR_PRODUCTS):
         barriers = _barriers(source, source.of(statement))
         yield from ((f"blackwell.tcgen05_commit({each})", True) for each in barriers)
