@@ -997,13 +997,11 @@ def order(source: Source) -> Iterator[Rewrite]:
 
 # Waits for asynchronous operations
 
-_WAITS = ("wait_group", "store_wait", "warpgroup_mma_wait")
-
 
 @_family
 def waits(source: Source) -> Iterator[_Change]:
     """Waits that leave fewer operations in flight, or are for another phase."""
-    for call in source.calls(*_WAITS):
+    for call in source.calls("wait_group", "store_wait", "warpgroup_mma_wait"):
         for count, pending in _whole(call, 0, "pendings", "num_outstanding"):
             for fewer in reversed(range(pending)):
                 reason = f"`{source.of(call)}` leaves too many operations in flight."
@@ -1041,14 +1039,16 @@ def early_arrivals(source: Source) -> Iterator[Rewrite]:
 
 
 def waits_before(source: Source, line: int) -> bool:
-    """Return whether a wait comes before a statement, by its line from 0, in the same block."""
-    waits = [source.statement_of(call) for call in source.calls("wait", *_WAITS)]
-    here = [node for node in source.nodes if isinstance(node, ast.stmt) and node.lineno == line + 1]
-    return any(
-        source.parents[each] is source.parents[node] and each.lineno < node.lineno
-        for node in here
-        for each in waits
-    )
+    """Return whether a wait comes before a statement, by its line from 0, in the same block, and no
+    other use of memory between.
+    """
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    for node in (each for each in statements if each.lineno == line + 1):
+        body = getattr(source.parents[node], "body", [node])
+        for each in reversed(body[: body.index(node)] if node in body else []):
+            if _uses(each, "wait") or _uses(each, _USES):
+                return _uses(each, "wait") and not isinstance(each, ast.For | ast.While)
+    return False
 
 
 def _turned(phase: str) -> str:

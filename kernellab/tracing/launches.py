@@ -498,8 +498,8 @@ def trace(
 
 
 _COMPILED = (
-    "The steps are those of the compiled kernel (TTGIR). Its variables, and the steps of the groups "
-    "of warps of warp-specialized code, are not recorded."
+    "The steps are those of the compiled kernel (TTGIR). Its variables, and the steps of groups "
+    "of warps in warp-specialized code, are not recorded."
 )
 
 _TRACE = EntryPoint(

@@ -102,9 +102,9 @@ def test_a_barrier_that_is_misused(before, use, count, kind) -> None:
     assert f"mbarrier.{'wait' if is_wait else use}(" in source_line(finding.position)
 
 
-def fixed(name: str, fault: str, folder: Path) -> bool:
+def fixed(name: str, fault: str, folder: Path, of: Any = asynchronous) -> bool:
     """Whether the check shows a change for each finding of a fault; it makes the kernel right."""
-    kernels, _expected = broken(asynchronous, name, fault, folder)
+    kernels, _expected = broken(of, name, fault, folder)
     findings = checked(kernels, name)
     if not all(one.verified for one in findings):
         assert not any(one.changes for one in findings)
@@ -116,10 +116,12 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("case", ["copies-G", "tma_copies-A", "tma_copies-D", "sent-A"])
+@pytest.mark.parametrize(
+    "case", ["tensor_epilogue-C", "copies-G", "tma_copies-A", "tma_copies-D", "sent-A"]
+)
 def test_a_wait_that_was_tried_makes_the_kernel_right(case, tmp_path) -> None:
     name, fault = case.split("-")
-    assert fixed(name, fault, tmp_path)
+    assert fixed(name, fault, tmp_path, patterns if name == "tensor_epilogue" else asynchronous)
 
 
 @pytest.mark.skipif(not triton_api.STORE_WAITS_FOR_WRITES, reason="from Triton 3.8 on")

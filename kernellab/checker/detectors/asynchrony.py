@@ -445,12 +445,11 @@ class MissingWait(Detector):
         elif has(operation, WaitsFor):
             pending: Any = operation.properties.get("pendings", operation.properties.get("num"))
             batch.flights.wait(queue, pending.value.data, active)
-            is_of_stores = isinstance(operation, ttng.AsyncTmaStoreWaitOp)
-            if is_of_stores and triton_api.STORE_WAITS_FOR_WRITES:
-                if not ttng.is_set(operation.read_only):
-                    chosen = ... if active is None else active
-                    done = batch.flights.committed(queue) - pending.value.data
-                    batch.written_groups(queue)[chosen] = done[chosen]
+            is_for_writes = not ttng.is_set(operation.properties.get("read_only"))
+            if is_for_writes and triton_api.STORE_WAITS_FOR_WRITES:
+                chosen = ... if active is None else active
+                done = batch.flights.committed(queue) - pending.value.data
+                batch.written_groups(queue)[chosen] = done[chosen]
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
@@ -481,15 +480,12 @@ class MissingWait(Detector):
             reads, writes = _accesses(operation, values)
             if isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp) and operation.operands:
                 again = batch.allocated.get(operation)
-                reads, writes = {}, {} if again is None else {operation.result: again}
+                reads, writes = {}, {} if again is None else {operation.results[0]: again}
                 batch.allocated[operation] = computed.results[0]
             if operation in self._offsets:
-                (tile,) = computed.results
-                tile.allocation.place = (
-                    self._offsets[operation] - tile.addresses,
-                    _name(operation.result),
-                )
-                writes = {operation.result: tile} if operation.operands else {}
+                (result,), (tile,) = operation.results, computed.results
+                tile.allocation.place = self._offsets[operation] - tile.addresses, _name(result)
+                writes = {result: tile} if operation.operands else {}
             use = _Use(computed, batch, reads, writes, values, active)
             self._look(use)
             self._look_in_cluster(use)
@@ -541,8 +537,8 @@ class MissingWait(Detector):
         self, access: CheckedAccess, faulty: Array, store: Operation, place: Any, program: int
     ) -> dict[str, Any]:
         index = access.element(faulty, place, program)
-        advice = "tma.store_wait(0, read_only=False) would"
-        advice = f"Nothing between the two lines waits for the write, as {advice}."
+        would = "tma.store_wait(0, read_only=False) would"
+        advice = f"Nothing between the two lines waits for the write, as {would}."
         if not triton_api.STORE_WAITS_FOR_WRITES:
             advice = (
                 "Before Triton 3.8, a wait for a TMA store ends when shared memory has been read, "
@@ -550,13 +546,9 @@ class MissingWait(Detector):
             )
         elif not self.run.kernel.is_gluon():
             advice = _OF_COMPILER
-        message = f"{access.named(index)} is read here before the TMA store{_line(store)} writes it"
-        return {
-            "message": message,
-            "advice": advice,
-            "argument": access.buffer.name,
-            "index": index,
-        }
+        what = f"{access.named(index)} is read here before the TMA store{_line(store)} writes it"
+        about = {"argument": access.buffer.name, "index": index}
+        return {"message": what, "advice": advice, **about}
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
