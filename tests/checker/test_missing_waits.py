@@ -145,6 +145,7 @@ SAID = [(asynchronous, case) for case in (
     "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-C", "fresh_barriers-D",
     "tma_copies-C",
 )]  # fmt: skip
+SAID += [(reported, "same_place-A"), (reported, "read_back-A")]
 SAID += [(clusters, case) for case in (
     "multicast-F", "multicast-G", "tensor_pairs-A", "tensor_pairs-I", "tensor_sharing-B",
 ) if clusters and case.split("-")[0] in clusters.NAMES]  # fmt: skip

@@ -403,7 +403,9 @@ class MissingWait(Detector):
         self._batches: dict[Programs, _Batch] = {}
         self._times: Counter[tuple[Operation, Operation, str]] = Counter()
         self._ctas = ttg.cta_count(run.code.module)
-        self._offsets = _offsets(run) if self._ctas == 1 else {}
+        self._offsets: Mapping[Operation, int] = {}
+        if self._ctas == 1:
+            self._offsets = run.code.once("offsets", functools.partial(_offsets, run))
         self._sent: dict[tuple[int, int], dict[Operation, Array]] = defaultdict(dict)
         """By storage and size of elements, for each TMA store, who sent each element and when: the
         program's linear id in the upper 32 bits, the group below; or -1."""
@@ -526,9 +528,9 @@ class MissingWait(Detector):
             sent[index[on]] = (program << 32 | group)[on]
             return
         for store, sent in self._sent[key].items():
-            found = sent.take(index, mode="clip")
+            senders = sent.take(index, mode="clip")
             written = batch.written_groups(_queue(store)).reshape(shape)
-            faulty = on & (found >> 32 == program) & (found & 0xFFFFFFFF >= written)
+            faulty = on & (senders >> 32 == program) & (senders & 0xFFFFFFFF >= written)
             if faulty.any():
                 facts_of = functools.partial(self._unwritten, access, faulty, store)
                 self.collector.report(access, faulty, access.rank, facts_of, store)
@@ -1042,8 +1044,8 @@ def _offsets(run: CheckedRun) -> dict[Operation, int]:
         module = read_module(module_after(run.kernel, run.call, run.target, label))
         placed = [op for op in module.walk() if isinstance(op, ttg.LocalAllocOp)]
         if [op.result.type for op in placed] == [op.result.type for op in own]:
-            found = {op: integer(other, OFFSET) for op, other in zip(own, placed)}
-            return {op: at for op, at in found.items() if at is not None and not _is_padded(op)}
+            offsets = {op: integer(other, OFFSET) for op, other in zip(own, placed)}
+            return {op: at for op, at in offsets.items() if at is not None and not _is_padded(op)}
     return {}
 
 
