@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
 from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
@@ -114,24 +113,6 @@ def ping_pong(out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
-def direct_sums(x_ptr, out_ptr, TILES: gl.constexpr):
-    """Two tiles of each step by direct loads to LDS, the second waited for later."""
-    layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
-    lanes = gl.arange(0, 1024, layout=layout)
-    stages = gl.allocate_shared_memory(gl.float32, [2, 1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    for number in range(TILES):
-        direct.buffer_load_to_shared(stages.index(0), x_ptr, number * 2048 + lanes)
-        direct.commit_group()  # E removed
-        direct.buffer_load_to_shared(stages.index(1), x_ptr, number * 2048 + 1024 + lanes)  # F index(1) -> index(0); missing-wait with F
-        direct.commit_group()  # A removed
-        direct.wait_group(1)  # B (1) -> (2)
-        first = stages.index(0).load(layout)  # missing-wait with A, B, E, F
-        direct.wait_group(0)  # C (0) -> (1); D removed
-        second = stages.index(1).load(layout)  # missing-wait with A, C, D
-        gl.store(out_ptr + number * 1024 + lanes, first + second)
-
-
-@gluon.jit
 def prefetched(source, out_ptr, TILES: gl.constexpr):
     """Two stages of TMA loads, with a condition for the load beyond the last tile."""
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
@@ -207,7 +188,7 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
         gl.store(out_ptr + rows * 64 + columns, total)
 
 
-NAMES = ("reused", "same_place", "read_back", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
+NAMES = ("reused", "same_place", "read_back", "ping_pong", "prefetched", "tensor_copies", "tensor_slices")
 """The kernels that are launched."""
 
 
@@ -230,9 +211,6 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             numbers = torch.arange(512.0)
             right = torch.stack([torch.cat((numbers + each, 2 * numbers + each)) for each in range(TILES)])
             return kernel, (torch.zeros(TILES, 1024),), right
-        case "direct_sums":
-            numbers = normal(TILES, 2, 1024)
-            return kernel, (numbers, torch.zeros(TILES, 1024)), numbers.sum(1)
         case "tensor_slices":
             a, b = normal(128, 64, dtype=half, seed=1), normal(64, 64, dtype=half) / 8
             product = a.float() @ b.float()
