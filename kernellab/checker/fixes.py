@@ -36,6 +36,7 @@ from kernellab.checker.rewrites import (
     Rewrite,
     dtypes,
     names_in,
+    waits_before,
 )
 from kernellab.checker.session import Work
 from kernellab.common.system import OutOfTime, limited
@@ -790,12 +791,15 @@ class Trial:
     def _with_wait(self, finding: Finding, before: Findings) -> Finding:
         """Return a finding about asynchronous operations with a tried change that removes it."""
         functions = self._functions(finding)
-        for together, function in itertools.product(WAITS[finding.kind], functions):
+        kind, position = finding.kind, finding.position
+        for number, function in itertools.product(range(len(WAITS[kind])), functions):
             line = triton_api.definition_of(function).line
-            near = 0 if finding.position is None else finding.position.line - line
+            near = 0 if position is None else position.line - line
+            source = Source(str(function.src), {})
+            is_first = kind == "missing-wait" and not waits_before(source, near)
+            together = WAITS["first-wait" if is_first else kind][number]
             families = [nearest(family, near) for family in together]
             make = functools.partial(self._with_changed, function)
-            source = Source(str(function.src), {})
             most = min(_MOST_WAITS, _MOST_SEARCH // max(self.work, 1))
             tries = Tries(max(most - len(self._waits_tried), 0))
             repair = search(source, families, make, functools.partial(self._waits, before), tries)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kernellab import triton_api
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.text import counted
@@ -1026,6 +1027,30 @@ def stages(source: Source) -> Iterator[_Change]:
                 yield [(stage, source.of(its))], reason
 
 
+def early_arrivals(source: Source) -> Iterator[Rewrite]:
+    """An arrival after the use of memory that follows it, whose end it is for."""
+    for call in source.calls("arrive"):
+        arrival = source.statement_of(call)
+        for first, use in itertools.pairwise(getattr(source.parents[arrival], "body", ())):
+            if first is arrival and _uses(use, "load|store|mma$"):
+                mine, other = source.of(arrival), source.of(use)
+                text = source.replaced((arrival, other), (use, mine))
+                yield Rewrite(text, f"`{mine}` must come after `{_shortened(other)}`.")
+
+
+def waits_before(source: Source, line: int) -> bool:
+    """Return whether a wait comes before a statement, by its line from 0, in the same block, and no
+    other use of memory between.
+    """
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    for node in (each for each in statements if each.lineno == line + 1):
+        body = getattr(source.parents[node], "body", [node])
+        for each in reversed(body[: body.index(node)] if node in body else []):
+            if _uses(each, "wait") or _uses(each, _USES):
+                return _uses(each, "wait") and not isinstance(each, ast.For | ast.While)
+    return False
+
+
 def _turned(phase: str) -> str:
     if phase in ("0", "1"):
         return str(1 - int(phase))
@@ -1078,7 +1103,7 @@ def _missing(lines: Callable[[Source, ast.stmt], Iterator[_Line]]) -> Family:
 
     def rewrites(source: Source) -> Iterator[Rewrite]:
         for statement in source.nodes:
-            if isinstance(statement, ast.Expr | ast.Assign):
+            if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign):
                 for line, after in lines(source, statement):
                     where = f"{'after' if after else 'before'} `{_shortened(source.of(statement))}`"
                     text = source.with_line(statement, line, after=after)
@@ -1112,6 +1137,8 @@ def missing_waits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
         )  # fmt: skip
         if source.calls(*_STORES):
             yield from ((f"tma.store_wait({count})", False) for count in (1, 0))
+            if triton_api.STORE_WAITS_FOR_WRITES:
+                yield "tma.store_wait(0, read_only=False)", False
 
 
 def missing_last_waits(source: Source) -> Iterator[Rewrite]:
@@ -1130,9 +1157,9 @@ def _module(source: Source) -> str:
 
 @_missing
 def missing_commits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
-    """A commit after copies or products."""
-    if _uses(statement, _COPIES):
-        yield f"{_module(source)}.commit_group()", True
+    """A commit after copies or products, or before a wait for copies."""
+    if _uses(statement, f"{_COPIES}|wait_group"):
+        yield f"{_module(source)}.commit_group()", not _uses(statement, "wait_group")
     if _uses(statement, _TENSOR_PRODUCTS):
         barriers = _barriers(source, source.of(statement))
         yield from ((f"blackwell.tcgen05_commit({each})", True) for each in barriers)

@@ -533,9 +533,9 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
         if name == "completion" and entry_point.steps:
             why = (
                 None
-                if kernel.is_gluon()
+                if kernel.is_gluon() or entry_point.name == "trace"
                 else "the source of a Triton kernel has no asynchronous operations; "
-                "%tilecheck --late follows those of the compiled kernel"
+                "%tilestep --late follows those of the compiled kernel"
             )
         elif name == "completion":  # operations complete late only in a stage that can be chosen
             why = why or refuses.get("stage")

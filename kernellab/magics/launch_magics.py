@@ -328,8 +328,9 @@ def tilestep(
       --operations
           One step for each operation of the IR, not for each line.
       --late
-          Of a Gluon kernel: asynchronous copies, TMA and matmuls complete as late as they
-          may, and a timeline shows those in flight for each buffer and barrier.
+          Asynchronous copies, TMA and matmuls complete as late as they may, and a timeline
+          shows those in flight for each buffer and barrier. A Triton kernel is followed as
+          compiled (TTGIR), without its variables.
       --exact-bytes N
           The largest value that is kept exactly, 65536 by default. Larger ones are computed
           again when they are asked for.

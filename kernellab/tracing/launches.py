@@ -17,10 +17,10 @@ from kernellab.common.arguments import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.arguments import array_of
 from kernellab.compiler.binding import BoundCall
-from kernellab.errors import KernelFault
+from kernellab.errors import KernelFault, OptionError
 from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import Programs, chosen_programs, linear_ids
-from kernellab.interpreter.execution.program import memory_effects
+from kernellab.interpreter.execution.program import is_asynchronous, memory_effects
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
@@ -438,8 +438,9 @@ def trace(
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch. Of an
-            autotuned kernel, the first config is used. With `completion="late"`, which Gluon
-            kernels take, `Trace.in_flight` lists the asynchronous operations of a step.
+            autotuned kernel, the first config is used. With `completion="late"`,
+            `Trace.in_flight` lists the asynchronous operations of a step; a Triton kernel is then
+            followed as TTGIR, without its variables.
         programs: the programs to trace: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
             as a list, or "all"; at most 100,000.
         operations: record one step for each operation of the IR instead of each line.
@@ -475,8 +476,18 @@ def trace(
         code = stepping_code(
             plain, call, emulated, traced=True, traces_operations=operations, is_late=late
         )
+        notes = prepared.notes
+        if late and not plain.is_gluon():
+            if not is_asynchronous(code.batch):
+                raise OptionError(
+                    f"completion={prepared.options.completion!r} is not available: compiled for "
+                    f"{emulated}, {plain.__name__} has no asynchronous operations.",
+                    advice="Remove completion=.",
+                    position=triton_api.definition_of(plain),
+                )
+            notes = (*notes, _COMPILED)
         traced = TracedLaunch(
-            plain, sizes, call, code, wanted, prepared.options, str(emulated), prepared.notes
+            plain, sizes, call, code, wanted, prepared.options, str(emulated), notes
         )
         expected = expected_results(expect, prepared, code.batch)
         trace = traced.traced(in_place, exact_bytes, operations, expected)
@@ -485,6 +496,11 @@ def trace(
     trace.launch = replace(launch, target=emulated, expect=expect)
     return trace
 
+
+_COMPILED = (
+    "The steps are those of the compiled kernel (TTGIR). Its variables, and the steps of groups "
+    "of warps in warp-specialized code, are not recorded."
+)
 
 _TRACE = EntryPoint(
     "trace",

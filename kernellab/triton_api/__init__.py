@@ -158,6 +158,7 @@ from kernellab.triton_api.targets import (
     CTAS_LOAD_FROM_OTHERS,
     CTAS_SHARE_BARRIERS,
     LOCATES_WHOLE_EXPRESSIONS,
+    STORE_WAITS_FOR_WRITES,
     Binder,
     ast_source_class,
     backend_for,

@@ -60,6 +60,10 @@ CTAS_SHARE_BARRIERS = Version(__version__) >= Version("3.7")
 CTAS_LOAD_FROM_OTHERS = Version(__version__) >= Version("3.8")
 """Whether a load from shared memory may be from another CTA's; 3.7 refuses to compile it."""
 
+STORE_WAITS_FOR_WRITES = Version(__version__) >= Version("3.8")
+"""Whether a wait for TMA stores is also for their writes (PTX: `cp.async.bulk.wait_group`) unless
+it has `read_only`. Before 3.8, it is only for their reads (`.read`)."""
+
 TURNS_WARPS_AT_ONCE = Version(__version__) >= Version("3.9")
 """A scan from the end turns a warp's values round:
 by one shuffle from 3.9 on, before by one for each bit of the lane."""

@@ -102,9 +102,9 @@ def test_a_barrier_that_is_misused(before, use, count, kind) -> None:
     assert f"mbarrier.{'wait' if is_wait else use}(" in source_line(finding.position)
 
 
-def fixed(name: str, fault: str, folder: Path) -> bool:
+def fixed(name: str, fault: str, folder: Path, of: Any = asynchronous) -> bool:
     """Whether the check shows a change for each finding of a fault; it makes the kernel right."""
-    kernels, _expected = broken(asynchronous, name, fault, folder)
+    kernels, _expected = broken(of, name, fault, folder)
     findings = checked(kernels, name)
     if not all(one.verified for one in findings):
         assert not any(one.changes for one in findings)
@@ -116,10 +116,21 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("case", ["copies-G", "tma_copies-A", "tma_copies-D", "sent-A"])
+@pytest.mark.parametrize(
+    "case", ["tensor_epilogue-C", "copies-G", "tma_copies-A", "tma_copies-D", "sent-A"]
+)
 def test_a_wait_that_was_tried_makes_the_kernel_right(case, tmp_path) -> None:
     name, fault = case.split("-")
-    assert fixed(name, fault, tmp_path)
+    assert fixed(name, fault, tmp_path, patterns if name == "tensor_epilogue" else asynchronous)
+
+
+@pytest.mark.skipif(not triton_api.STORE_WAITS_FOR_WRITES, reason="from Triton 3.8 on")
+def test_a_wait_for_what_a_tma_store_writes(tmp_path) -> None:
+    kernels, _expected = broken(reported, "read_back", "A", tmp_path)
+    (finding,) = checked(kernels, "read_back")
+    assert [change.new.strip() for change in finding.changes] == [
+        "tma.store_wait(0, read_only=False)"
+    ]
 
 
 @pytest.mark.slow
@@ -134,6 +145,7 @@ SAID = [(asynchronous, case) for case in (
     "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-C", "fresh_barriers-D",
     "tma_copies-C",
 )]  # fmt: skip
+SAID += [(reported, "same_place-A"), (reported, "read_back-A")]
 SAID += [(clusters, case) for case in (
     "multicast-F", "multicast-G", "tensor_pairs-A", "tensor_pairs-I", "tensor_sharing-B",
 ) if clusters and case.split("-")[0] in clusters.NAMES]  # fmt: skip
@@ -177,16 +189,15 @@ COMPILED: list[tuple[str, str, int, dict[str, Any], tuple[int, ...], tuple[int, 
     ("matmul_tma", "sm_90", 0, {}, (0, 1), ()),
     ("experts", "sm_90", 192, {"GATHERS": False, "SPECIALIZE": False}, (*range(3, 10), 11), (10,)),
     ("experts", "sm_90", 0, {"GATHERS": False, "SPECIALIZE": False}, (0, 1, 2), ()),
-    ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": False}, (*range(3, 10), 11), (10,)),
+    ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": False}, tuple(range(3, 12)), ()),
     ("experts", "sm_100", 0, {"GATHERS": True, "SPECIALIZE": False}, (0, 1, 2), ()),
     ("experts", "sm_100", 192, {"GATHERS": True, "SPECIALIZE": True},
      (1, 2, 3, *range(5, 12), *range(13, 18)), (0, 4, 12)),
 ]  # fmt: skip
-"""Matmuls that the compiler pipelines, which of their waits are needed, by K, and which are not
-reported. Of these, three are for the phase before the first of a new barrier, two for matmuls that
-the loop's last iteration has waited for, and two for what the wait before them covers, as one group
-of warps uses what the other hands over in another order. The wait 10 of `experts` for sm_100 is
-needed if the allocations before and after it share memory, which the check does not know.
+"""Matmuls that the compiler pipelines, which of their waits are needed, by K, and which order
+nothing: three for the phase before the first of a new barrier, two for matmuls that the loop's last
+iteration has waited for, and two for what the wait before them covers, as one group of warps uses
+what the other hands over in another order.
 """
 
 COMPILED_WAIT = re.compile(

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
 from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -198,69 +197,7 @@ def tensor_epilogue(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
     gl.warp_specialize([(tensor_epilogue__store, (sums, ready, free, out_ptr, layout, registers, TILES)), (tensor_epilogue__multiply, (tile_a, tile_b, sums, ready, free, TILES))], [1], [24])
 
 
-@gluon.jit
-def tensor_weights__multiply(tile_a, tile_b, scores, weights, sums, scored, weighed, done, TILES: gl.constexpr):
-    for number in range(TILES):
-        blackwell.tcgen05_mma(tile_a, tile_b, scores, use_acc=False, mbarriers=[scored])  # missing-wait with D
-        mbarrier.wait(weighed, number & 1)  # A removed; endless-wait with C
-        blackwell.tcgen05_mma(weights, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with A, B
-        mbarrier.wait(done, number & 1)  # E & 1 -> & 1 ^ 1
-
-
-@gluon.jit
-def tensor_weights__weigh(scores, weights, scored, weighed, registers: gl.constexpr, TILES: gl.constexpr):
-    for number in range(TILES):
-        mbarrier.wait(scored, number & 1)  # C removed
-        x = scores.load(registers)  # missing-wait with A, C
-        pass  # B pass -> mbarrier.arrive(weighed, count=1)  # noqa: PIE790
-        weights.store((x * 0.125).to(gl.float16))
-        mbarrier.arrive(weighed, count=1)  # B removed
-
-
-@gluon.jit
-def tensor_weights(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
-    """A product whose operand another group of warps makes in tensor memory, as in attention."""
-    tensor_layout: gl.constexpr = blackwell.TensorMemoryLayout([128, 64], col_stride=1)
-    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (128, 64), tensor_layout, 4)
-    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, layout))[:, None]
-    inner = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None]
-    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
-    shared: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
-    tile_a = gl.allocate_shared_memory(gl.float16, [128, 64], shared, gl.load(a_ptr + rows * 64 + columns))
-    tile_b = gl.allocate_shared_memory(gl.float16, [64, 64], shared, gl.load(b_ptr + inner * 64 + columns))
-    fence_async_shared()
-    bars = gl.allocate_shared_memory(gl.int64, [3, 1], mbarrier.MBarrierLayout())
-    for number in gl.static_range(3):
-        mbarrier.init(bars.index(number), count=1)
-    scores = blackwell.allocate_tensor_memory(gl.float32, [128, 64], tensor_layout)
-    weights = blackwell.allocate_tensor_memory(gl.float16, [128, 64], tensor_layout)
-    sums = blackwell.allocate_tensor_memory(gl.float32, [128, 64], tensor_layout)
-    gl.warp_specialize([(tensor_weights__weigh, (scores, weights, bars.index(0), bars.index(1), registers, TILES)), (tensor_weights__multiply, (tile_a, tile_b, scores, weights, sums, bars.index(0), bars.index(1), bars.index(2), TILES))], [1], [24])
-    gl.store(out_ptr + rows * 64 + columns, gl.convert_layout(sums.load(registers), layout))  # missing-wait with E
-
-
-@gluon.jit
-def direct_keys_values(k_ptr, v_ptr, out_ptr, TILES: gl.constexpr):
-    """Keys and values by direct loads to LDS, with a group each."""
-    layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
-    lanes = gl.arange(0, 1024, layout=layout)
-    keys = gl.allocate_shared_memory(gl.float32, [1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    values = gl.allocate_shared_memory(gl.float32, [1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    direct.global_load_to_shared(keys, k_ptr + lanes)
-    direct.commit_group()  # E removed
-    for number in range(TILES):
-        direct.buffer_load_to_shared(values, v_ptr, number * 1024 + lanes)
-        direct.commit_group()  # A removed
-        direct.wait_group(1)  # B (1) -> (2)
-        key = direct.load_shared_relaxed(keys, layout)  # missing-wait with A, B, C, E
-        direct.buffer_load_to_shared(keys, k_ptr, (number + 1) % TILES * 1024 + lanes)
-        direct.commit_group()  # C removed
-        direct.wait_group(1)  # D removed
-        gl.store(out_ptr + number * 1024 + lanes, key * values.load(layout))  # missing-wait with A, C, D
-
-
-NAMES = ("copies_ring", "copies_keys_values", "counted", "staged_stores", "released", "tensor_epilogue", "tensor_weights", "direct_keys_values")
+NAMES = ("copies_ring", "copies_keys_values", "counted", "staged_stores", "released", "tensor_epilogue")
 """The kernels that are launched."""
 
 
@@ -271,8 +208,8 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
         case "copies_ring" | "counted":
             numbers = normal(512 * TILES)
             return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers
-        case "copies_keys_values" | "direct_keys_values":
-            keys, values = (normal((512 if name[0] == "c" else 1024) * TILES, seed=seed) for seed in (0, 1))
+        case "copies_keys_values":
+            keys, values = (normal(512 * TILES, seed=seed) for seed in (0, 1))
             return kernel, (keys, values, torch.zeros_like(keys)), keys * values
         case "staged_stores":
             x = normal(64 * TILES, 64, dtype=half)
@@ -280,9 +217,5 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
         case "released":
             a, b = normal(64, 64 * TILES, dtype=half, seed=1), normal(64 * TILES, 64, dtype=half)
             return kernel, (described(a), described(b), torch.zeros(64, 64)), a.float() @ b.float() + 1
-        case "tensor_epilogue":
-            a, b = normal(64, 64, dtype=half, seed=1), normal(64, 64, dtype=half)
-            return kernel, (a, b, torch.zeros(TILES, 64, 64)), (a.float() @ b.float() + 1).expand(TILES, 64, 64)
-    a, b = normal(128, 64, dtype=half, seed=1), normal(64, 64, dtype=half) / 8
-    weights = (a.float() @ b.float() * 0.125).to(half)
-    return kernel, (a, b, torch.zeros(128, 64)), TILES * (weights.float() @ b.float())
+    a, b = normal(64, 64, dtype=half, seed=1), normal(64, 64, dtype=half)
+    return kernel, (a, b, torch.zeros(TILES, 64, 64)), (a.float() @ b.float() + 1).expand(TILES, 64, 64)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
 from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
@@ -50,6 +49,39 @@ def reused(a, b, out, TILES: gl.constexpr):
 
 
 @gluon.jit
+def same_place(x_ptr, out, TILES: gl.constexpr):
+    """Two tiles of each step, which the compiler puts in one place, since one is sent before the other is made."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    place = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None] * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    for number in range(TILES):
+        x = gl.load(x_ptr + number * 4096 + place)
+        doubled = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout, x + x)  # missing-wait with B
+        fence_async_shared()
+        tma_store(out, [number * 128, 0], doubled)
+        tma.store_wait(0)  # A removed
+        tripled = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout)
+        tripled.store(x + x + x)  # missing-wait with A
+        fence_async_shared()
+        tma_store(out, [number * 128 + 64, 0], tripled)  # missing-wait with B
+        tma.store_wait(0)  # B removed
+
+
+@gluon.jit
+def read_back(x_ptr, out, out_ptr, TILES: gl.constexpr):
+    """What is stored by TMA, with what was there behind it."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    place = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None] * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    tile = gl.allocate_shared_memory(out.dtype, [64, 64], out.layout)
+    for number in range(TILES):
+        tile.store(gl.load(x_ptr + number * 4096 + place))
+        fence_async_shared()
+        tma_store(out, [number * 128, 0], tile)
+        tma.store_wait(0)
+        x = gl.load(out_ptr + number * 8192 + 4096 + place)  # A + 4096 -> + 2048; missing-wait with A
+        gl.store(out_ptr + number * 8192 + 4096 + place, x + 1.0)
+
+
+@gluon.jit
 def ping_pong__first(tile, turn, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
     lanes = gl.arange(0, 512, layout=layout)
     for number in range(TILES):
@@ -78,24 +110,6 @@ def ping_pong(out_ptr, TILES: gl.constexpr):
     mbarrier.init(turn.index(0), count=1)
     mbarrier.init(turn.index(1), count=1)
     gl.warp_specialize([(ping_pong__first, (tile, turn, out_ptr, layout, TILES)), (ping_pong__second, (tile, turn, out_ptr, layout, TILES))], [4], [128])
-
-
-@gluon.jit
-def direct_sums(x_ptr, out_ptr, TILES: gl.constexpr):
-    """Two tiles of each step by direct loads to LDS, the second waited for later."""
-    layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
-    lanes = gl.arange(0, 1024, layout=layout)
-    stages = gl.allocate_shared_memory(gl.float32, [2, 1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    for number in range(TILES):
-        direct.buffer_load_to_shared(stages.index(0), x_ptr, number * 2048 + lanes)
-        direct.commit_group()  # E removed
-        direct.buffer_load_to_shared(stages.index(1), x_ptr, number * 2048 + 1024 + lanes)  # F index(1) -> index(0); missing-wait with F
-        direct.commit_group()  # A removed
-        direct.wait_group(1)  # B (1) -> (2)
-        first = stages.index(0).load(layout)  # missing-wait with A, B, E, F
-        direct.wait_group(0)  # C (0) -> (1); D removed
-        second = stages.index(1).load(layout)  # missing-wait with A, C, D
-        gl.store(out_ptr + number * 1024 + lanes, first + second)
 
 
 @gluon.jit
@@ -174,7 +188,7 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
         gl.store(out_ptr + rows * 64 + columns, total)
 
 
-NAMES = ("reused", "ping_pong", "direct_sums", "prefetched", "tensor_copies", "tensor_slices")
+NAMES = ("reused", "same_place", "read_back", "ping_pong", "prefetched", "tensor_copies", "tensor_slices")
 """The kernels that are launched."""
 
 
@@ -185,13 +199,18 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
         case "reused":
             a, b = normal(64 * TILES, 64, dtype=half, seed=1), normal(64, 64, dtype=half)
             return kernel, (described(a), described(b), described(torch.zeros_like(a))), a.float() @ b.float()
+        case "same_place":
+            x = normal(TILES, 64, 64, dtype=half)
+            right = torch.cat((x + x, x + x + x), 1).view(-1, 64)
+            return kernel, (x, described(torch.zeros_like(right))), right
+        case "read_back":
+            x, out = normal(TILES, 64, 64, dtype=half), torch.zeros(TILES, 2, 64, 64, dtype=half)
+            right = torch.stack((x, torch.ones_like(x)), 1)
+            return kernel, (x, described(out.view(-1, 64)), out), right
         case "ping_pong":
             numbers = torch.arange(512.0)
             right = torch.stack([torch.cat((numbers + each, 2 * numbers + each)) for each in range(TILES)])
             return kernel, (torch.zeros(TILES, 1024),), right
-        case "direct_sums":
-            numbers = normal(TILES, 2, 1024)
-            return kernel, (numbers, torch.zeros(TILES, 1024)), numbers.sum(1)
         case "tensor_slices":
             a, b = normal(128, 64, dtype=half, seed=1), normal(64, 64, dtype=half) / 8
             product = a.float() @ b.float()

@@ -10,6 +10,8 @@ import torch
 import kernellab
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AsyncOperation, Step
+from tests.cases.case import normal
+from tests.corpus.matmuls import matmul
 from tests.kernels import asynchronous
 from tests.kernels.asynchronous import NAMES, TILES, launched, never_waits, target_of
 from tests.support.broken_kernels import broken
@@ -188,3 +190,16 @@ def test_the_stepper_names_what_is_in_flight() -> None:
     assert all(words in text and words in trace.show(step).html() for words in state.flights)
     warps = traced("specialized")
     assert "partition specialized__produce" in warps.show(first(warps, "tma_load(")).text()
+
+
+def test_a_compiled_kernel_shows_what_is_in_flight() -> None:
+    a, b = normal(32, 96, dtype=torch.float16), normal(96, 32, dtype=torch.float16, seed=1)
+    c, sizes = torch.zeros(32, 32, dtype=torch.float16), (32, 32, 96, 96, 1, 32, 1, 32, 1)
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 1}
+    trace = kernellab.trace(
+        matmul, (1,), a, b, c, *sizes, **blocks, target="sm_80", completion="late", in_place=True
+    )
+    torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=2e-3, atol=1e-2)
+    states = [each.state(n) for n in range(len(trace)) for each in trace.in_flight(n)]
+    assert {*states} == {"issued", "pending", "complete"}
+    assert all(trace[each.issued].line == each.line for each in trace.asynchronous)

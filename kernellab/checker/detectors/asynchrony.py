@@ -4,6 +4,7 @@ those for which only another group of warps waits.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import Counter, defaultdict
@@ -16,8 +17,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.compiler.analyses.allocations import OFFSET
+from kernellab.compiler.modules import integer
+from kernellab.compiler.passes import module_after
+from kernellab.errors import KernelLabError
 from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
@@ -36,6 +41,7 @@ from kernellab.ir.operations import (
     Asynchronous,
     Commits,
     Counts,
+    GlobalRead,
     OfQueue,
     OrdersWarpGroups,
     SharedRead,
@@ -48,7 +54,8 @@ from kernellab.ir.operations import (
     parents,
     trait_of,
 )
-from kernellab.ir.types import MemDescType
+from kernellab.ir.syntax import read_module
+from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, PaddedSharedEncoding
 
 Array = numpy.ndarray
 _WORDS = {
@@ -68,6 +75,9 @@ _UNFINISHED = {
     "tcgen05": "matmuls still arrive here at an mbarrier in",
 }
 """What the last operation of a queue may do to shared memory when its program has ended."""
+
+
+_OF_COMPILER = "The compiler placed the waits of this kernel: report it to Triton."
 
 
 _PEERS = (
@@ -302,6 +312,8 @@ class _Batch:
     """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
     commits: dict[str, list[tuple[Operation, Flight]]] = field(default_factory=dict)
     """Of each queue, the last arrivals at barriers that count its operations."""
+    written: dict[str, Array] = field(default_factory=dict)
+    """Of each queue of stores, for each program, the number of groups that have been written."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active, is_paired: bool | None) -> None:
         """A group of warps has waited for a phase of a barrier; of two CTAs that share it
@@ -319,6 +331,10 @@ class _Batch:
                             watched.led, watched.is_alone = done & watched.issued, not is_paired
                         for each in () if is_paired else watched.follows:
                             each.led = None if each.led is None else each.led & ~done
+
+    def written_groups(self, queue: str) -> Array:
+        """Return how many groups of a queue of stores are known to be in global memory."""
+        return self.written.setdefault(queue, numpy.zeros(self.programs.count, numpy.int64))
 
     def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
         """Let a barrier count the operations of a queue, which complete in order: also those for
@@ -387,6 +403,12 @@ class MissingWait(Detector):
         self._batches: dict[Programs, _Batch] = {}
         self._times: Counter[tuple[Operation, Operation, str]] = Counter()
         self._ctas = ttg.cta_count(run.code.module)
+        self._offsets: Mapping[Operation, int] = {}
+        if self._ctas == 1:
+            self._offsets = run.code.once("offsets", functools.partial(_offsets, run))
+        self._sent: dict[tuple[int, int], dict[Operation, Array]] = defaultdict(dict)
+        """By storage and size of elements, for each TMA store, who sent each element and when: the
+        program's linear id in the upper 32 bits, the group below; or -1."""
         if self._ctas > 1 and triton_api.CTAS_LOAD_FROM_OTHERS:
             self.notes = (_PEERS.format(self._ctas),)
 
@@ -425,6 +447,11 @@ class MissingWait(Detector):
         elif has(operation, WaitsFor):
             pending: Any = operation.properties.get("pendings", operation.properties.get("num"))
             batch.flights.wait(queue, pending.value.data, active)
+            is_for_writes = not ttng.is_set(operation.properties.get("read_only"))
+            if is_for_writes and triton_api.STORE_WAITS_FOR_WRITES:
+                chosen = ... if active is None else active
+                done = batch.flights.committed(queue) - pending.value.data
+                batch.written_groups(queue)[chosen] = done[chosen]
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
@@ -455,8 +482,12 @@ class MissingWait(Detector):
             reads, writes = _accesses(operation, values)
             if isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp) and operation.operands:
                 again = batch.allocated.get(operation)
-                reads, writes = {}, {} if again is None else {operation.result: again}
+                reads, writes = {}, {} if again is None else {operation.results[0]: again}
                 batch.allocated[operation] = computed.results[0]
+            if operation in self._offsets:
+                (result,), (tile,) = operation.results, computed.results
+                tile.allocation.place = self._offsets[operation] - tile.addresses, _name(result)
+                writes = {result: tile} if operation.operands else {}
             use = _Use(computed, batch, reads, writes, values, active)
             self._look(use)
             self._look_in_cluster(use)
@@ -476,6 +507,50 @@ class MissingWait(Detector):
                     batch.cluster.use(operation, tiles, use.here, issued)
             if group and not has(operation, Asynchronous):
                 self._keep(use)
+
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
+        """Keep what a TMA store will write, and report what is loaded before."""
+        programs, operation, buffer = access.programs, access.operation, access.buffer
+        queue, storage = _queue(operation), buffer.tensor.untyped_storage().data_ptr()
+        is_store, key = queue.startswith("stores"), (storage, buffer.itemsize)
+        if programs is None or not (is_store or (key in self._sent and has(operation, GlobalRead))):
+            return
+        batch, shape = self._batch(programs), (programs.count, *(1,) * access.rank)
+        on = numpy.asarray(True if access.on is None else access.on) & access.taking_part(
+            access.rank
+        )
+        program = programs.linear.astype(numpy.int64).reshape(shape)
+        index, on, program = numpy.broadcast_arrays(access.index, on, program)
+        if is_store:
+            group = batch.flights.committed(queue).reshape(shape)
+            never = numpy.full(len(buffer.elements), -1, numpy.int64)
+            sent = self._sent[key].setdefault(operation, never)
+            sent[index[on]] = (program << 32 | group)[on]
+            return
+        for store, sent in self._sent[key].items():
+            senders = sent.take(index, mode="clip")
+            written = batch.written_groups(_queue(store)).reshape(shape)
+            faulty = on & (senders >> 32 == program) & (senders & 0xFFFFFFFF >= written)
+            if faulty.any():
+                facts_of = functools.partial(self._unwritten, access, faulty, store)
+                self.collector.report(access, faulty, access.rank, facts_of, store)
+
+    def _unwritten(
+        self, access: CheckedAccess, faulty: Array, store: Operation, place: Any, program: int
+    ) -> dict[str, Any]:
+        index = access.element(faulty, place, program)
+        would = "tma.store_wait(0, read_only=False) would"
+        advice = f"Nothing between the two lines waits for the write, as {would}."
+        if not triton_api.STORE_WAITS_FOR_WRITES:
+            advice = (
+                "Before Triton 3.8, a wait for a TMA store ends when shared memory has been read, "
+                "and nothing waits for the write."
+            )
+        elif not self.run.kernel.is_gluon():
+            advice = _OF_COMPILER
+        what = f"{access.named(index)} is read here before the TMA store{_line(store)} writes it"
+        about = {"argument": access.buffer.name, "index": index}
+        return {"message": what, "advice": advice, **about}
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
@@ -627,7 +702,11 @@ class MissingWait(Detector):
                 for (value, tile), other in itertools.product(tiles.items(), others):
                     faulty = unknown & _shared(tile, other)
                     if faulty.any():
-                        self._report(use, watched, faulty, is_read, _name(value))
+                        name = _name(value)
+                        if tile.allocation is not other.allocation and other.allocation.place:
+                            owner = other.allocation.place[1]
+                            name += f", which has the place of {owner} in shared memory,"
+                        self._report(use, watched, faulty, is_read, name)
                         unknown = unknown & ~faulty
             if watched.result is not None and not has(operation, OfQueue):
                 if any(operand is watched.result for operand in use.computed.operands):
@@ -802,7 +881,7 @@ class MissingWait(Detector):
 
     def _advice(self, use: _Use, watched: _Watched, faulty: Array) -> str:
         if not self.run.kernel.is_gluon():
-            return "The compiler placed the waits of this kernel: report it to Triton."
+            return _OF_COMPILER
         if _is_led_in(use, watched, faulty):
             return "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
         is_others = _is_of_others(use, watched, faulty)
@@ -926,13 +1005,56 @@ def _shared(tile: SharedTile, other: SharedTile) -> Array:
     """For each program, whether two tiles share memory: by their distance, which few differ in."""
     shared = numpy.zeros(len(tile.memory), numpy.bool_)
     if tile.allocation is not other.allocation:
-        return shared
+        if tile.allocation.place is None or other.allocation.place is None:
+            return shared
+        (first, end), (start, last) = _bytes(tile), _bytes(other)
+        overlap: Array = (first < last) & (start < end)
+        return overlap
     distances = other.addresses - tile.addresses
     for distance in numpy.unique(distances):
         program = int(numpy.argmax(distances == distance))
         if numpy.shares_memory(_of(tile, program), _of(other, program)):
             shared |= distances == distance
     return shared
+
+
+def _bytes(tile: SharedTile) -> tuple[Array, Array]:
+    """Where a tile begins and ends in the shared memory of each program."""
+    assert tile.allocation.place is not None
+    begin: Array = tile.addresses + tile.allocation.place[0]
+    strides = tile.memory.strides[1 + len(tile.chosen) :]
+    last = sum((size - 1) * stride for size, stride in zip(tile.shape, strides))
+    return begin, begin + last + tile.memory.itemsize
+
+
+def _offsets(run: CheckedRun) -> dict[Operation, int]:
+    """Where the compiler puts each allocation in shared memory, in bytes; none where all are made
+    before anything is asynchronous, so that no two of them have the same place.
+    """
+    operations = [
+        op
+        for op in run.code.module.walk()
+        if isinstance(op, ttg.LocalAllocOp) or has(op, Asynchronous)
+    ]
+    own = [op for op in operations if isinstance(op, ttg.LocalAllocOp)]
+    if operations[: len(own)] == own:
+        return {}
+    label = f"llir.allocate_shared_memory{'_nv' if run.target.backend == 'cuda' else ''}"
+    with contextlib.suppress(KernelLabError):
+        module = read_module(module_after(run.kernel, run.call, run.target, label))
+        placed = [op for op in module.walk() if isinstance(op, ttg.LocalAllocOp)]
+        if [op.result.type for op in placed] == [op.result.type for op in own]:
+            offsets = {op: integer(other, OFFSET) for op, other in zip(own, placed)}
+            return {op: at for op, at in offsets.items() if at is not None and not _is_padded(op)}
+    return {}
+
+
+def _is_padded(op: ttg.LocalAllocOp) -> bool:
+    """Whether elements do not follow each other in shared memory."""
+    assert isinstance(op.result.type, MemDescType)
+    encoding = op.result.type.encoding
+    is_fp4 = isinstance(encoding, NvmmaSharedEncoding) and encoding.fp4_padded
+    return is_fp4 or isinstance(encoding, PaddedSharedEncoding)
 
 
 def _of(tile: SharedTile, program: int) -> Array:

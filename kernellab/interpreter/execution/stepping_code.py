@@ -8,18 +8,21 @@ import ast
 import builtins
 import dataclasses
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 import numpy
+from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.passes import module_after
 from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.emitter import RuleOf, in_order_of_jumps, rule_of
 from kernellab.interpreter.codegen.expressions import BUILTINS
@@ -39,6 +42,7 @@ from kernellab.interpreter.execution.grid import GridSizes, Programs
 from kernellab.interpreter.execution.program import (
     HIDDEN_FILE,
     MODULES,
+    TTIR,
     CodeOrigin,
     ProgramCode,
     entry_of,
@@ -55,11 +59,19 @@ from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.ir import mlir, tt, ttng
-from kernellab.ir.operations import locate
+from kernellab.ir.operations import argument_name, locate
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import is_pointer
 from kernellab.records import Target
-from kernellab.triton_api import DEBUG_RECORD, DebugRecord, DebugRecords, SourceFunction
+from kernellab.triton_api import (
+    DEBUG_RECORD,
+    Constant,
+    DebugRecord,
+    DebugRecords,
+    Held,
+    SourceFunction,
+)
+from kernellab.triton_api import Operand as MarkedOperand
 
 
 def _go_on() -> None:
@@ -254,14 +266,57 @@ def _made(
     traces_operations: bool,
     is_late: bool,
 ) -> SteppingCode:
-    batch = program_code(kernel, call, target, is_late=is_late)
+    is_compiled = is_late and not kernel.is_gluon()
+    batch = program_code(kernel, call, target, "ttgir" if is_compiled else TTIR, is_late=is_late)
+    rules = deferred(kernel) if is_late else rule_of
+    if is_compiled:
+        read = read_module(module_after(kernel, call, target, "ttgir"))
+        records: DebugRecords = _records_of_lines(entry_of(read), kernel, call)
+        return _Maker(read, records, batch, traced, traces_operations, rules).code()
     module, records = triton_api.make_ttir_with_debug_info(
         kernel, call.specialization, target, call.options
     )
     with triton_api.freed_after(module):
         read = read_module(triton_api.generic_text(module))
-    rules = deferred(kernel) if is_late else rule_of
     return _Maker(read, records, batch, traced, traces_operations, rules).code()
+
+
+def _records_of_lines(function: tt.FuncOp, kernel: Any, call: BoundCall) -> DebugRecords:
+    """Put debug records into a compiled function: its parameters, and where operations come to
+    another line of the kernel. Which values its variables are is no longer known.
+    """
+    made = triton_api.definition_of(kernel)
+    assert made.file is not None
+    place = weakref.ref(kernel), str(kernel.src), kernel.__name__, made.file, made.line
+    block = function.body.blocks.first
+    assert block is not None
+    names: dict[str, Held] = {
+        str(kernel.arg_names[path[0]]): Constant(value)
+        for path, value in call.specialization.constants.items()
+        if len(path) == 1
+    }
+    arguments = [(argument_name(argument), argument) for argument in block.args]
+    shown = [(name, argument) for name, argument in arguments if name and name.isidentifier()]
+    names |= {name: MarkedOperand(number) for number, (name, _) in enumerate(shown)}
+    records = [DebugRecord("enter", made.line, names, function=SourceFunction(*place))]
+
+    def mark(op: Operation, *operands: SSAValue) -> None:
+        prefix = builtin.StringAttr(f"{DEBUG_RECORD}{len(records) - 1}")
+        mark = tt.PrintOp.create(operands=operands, properties={"prefix": prefix})
+        Rewriter.insert_op(mark, InsertPoint.before(op))
+
+    assert block.first_op is not None
+    operations = [(op, op.parent_block()) for op in function.body.walk()]
+    mark(block.first_op, *(argument for _, argument in shown))
+    lines: dict[Block | None, int] = {}
+    for op, around in operations:
+        frames = locate(op.location).frames
+        is_own = frames and frames[-1].file == made.file and frames[-1].line != made.line
+        if is_own and not isinstance(op, mlir.ConstantOp) and frames[-1].line != lines.get(around):
+            lines[around] = frames[-1].line
+            records.append(DebugRecord("line", frames[-1].line))
+            mark(op)
+    return records
 
 
 class _Maker:

@@ -51,10 +51,13 @@ class Allocation:
     Attributes:
         arrivals: what is still to arrive at barriers in it; see `asynchrony`.
         writes: how often it was written.
+        place: if known, where it begins in the program's shared memory, in bytes, minus where it
+            begins here, for each program; and its name.
     """
 
     arrivals: list[Any] = field(default_factory=list)
     writes: int = 0
+    place: tuple[numpy.ndarray, str] | None = None
 
 
 class SharedTile(Composite):
