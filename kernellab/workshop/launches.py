@@ -190,9 +190,13 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
 
 
 def _up_to_nan(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases; in the last one, x has a 0, a large number, infinity and NaN."""
+    """Yield the cases; in the last one, x has zeros, a subnormal and a large number, infinity and
+    NaN.
+    """
     *others, last = cases
-    last.arguments["x_ptr"].view(-1)[3:7] = torch.tensor([0.0, 1e5, math.inf, math.nan])
+    last.arguments["x_ptr"].view(-1)[3:9] = torch.tensor(
+        [0.0, -0.0, 1e-40, 1e5, math.inf, math.nan]
+    )
     yield from (*others, last)
 
 
