@@ -141,9 +141,9 @@ def _function_in(module: ModuleType, **more: Any) -> Read:
 
 
 _FUNCTIONS = {
-    Cases: _function_in(launches),
+    Cases: _function_in(launches, **launches.SHORT),
     Reference: _function_in(references, **references.SHORT),
-    Priced: _function_in(launches),
+    Priced: _function_in(launches, **launches.SHORT),
 }
 
 
