@@ -195,7 +195,9 @@ def _factor(result: WrongTensor, ratio: float) -> str:
             return f"{name}{value} times"
         if name in result.numbers and math.isclose(ratio, 1 / number, rel_tol=1e-3):
             return f"1 / {name}{value} times"
-    for (mine, first), (other, second) in _pairs(result.numbers):
+    is_two = 2.0 in (round(ratio, 3), round(1 / ratio, 3))  # as many pairs have it
+    pairs = () if is_two else _pairs(result.numbers)
+    for (mine, first), (other, second) in pairs:
         if math.isclose(ratio, first / second, rel_tol=1e-3):
             return f"{mine} / {other} ({number_text(first)} / {number_text(second)}) times"
     return f"{number_text(ratio)} times"

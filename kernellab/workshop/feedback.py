@@ -268,7 +268,7 @@ def uneven_work(
     kernel: Any, cases: Sequence[Case], target: str, traffic: float | None
 ) -> Diagnostic | None:
     """Return a diagnostic if one program of several makes more than half of all accesses, or if a
-    launch makes far more accesses than its budget of `traffic` has room for.
+    launch makes far more accesses than its budget of `traffic` allows.
 
     Raises:
         KernelLabError: a launch has a fault.
@@ -370,7 +370,7 @@ class Repair:
     """Changes that were tried, each made in the source that the one before it left.
 
     Attributes:
-        remains: what is still wrong after them, as a sentence; "" if all launches are right.
+        remains: what they improve, as a sentence, if more is wrong; "" if all launches are right.
     """
 
     changes: tuple[Rewrite, ...]
@@ -378,24 +378,24 @@ class Repair:
 
     def fix(self, diagnostic: Diagnostic, kernel: Any, launches: int) -> Diagnostic:
         """Return a diagnostic on a kernel whose advice are these changes."""
-        last = self.changes[-1].text
-        lines = changes_between(str(kernel.src), last, definition_of(kernel).line)
+        last, first_line = self.changes[-1].text, definition_of(kernel).line
+        lines = changes_between(str(kernel.src), last, first_line)
         reason = " ".join(change.reason for change in self.changes)
         if self.remains:
-            advice = fix_words(f"Several things are wrong. {reason}", self.remains, lines)
-            return replace(diagnostic, advice=advice)
-        several = len(self.changes) > 1
-        reason = f"Two things are wrong. {reason}" if several else reason
-        change = "these changes" if several else "this change"
+            words = fix_words(f"Several things are wrong. {reason}", self.remains, lines)
+            return replace(diagnostic, advice=words)
+        change = "this change"
+        if len(self.changes) > 1:
+            reason, change = f"Two things are wrong. {reason}", "these changes"
         effect = f"With {change}, all {launches} launches give the right results"
-        advice = fix_words(reason, effect, lines)
-        return replace(diagnostic, advice=advice, changes=lines, verified=True)
+        words = fix_words(reason, effect, lines)
+        return replace(diagnostic, advice=words, changes=lines, verified=True)
 
 
 @dataclass(frozen=True)
 class _Left:
     """What a launch left: tensors by parameter, whether it went on after accesses out of bounds,
-    and which elements of the outputs are wrong.
+    and which elements are wrong.
     """
 
     tensors: Mapping[str, torch.Tensor]
@@ -403,13 +403,12 @@ class _Left:
     off: Mapping[str, torch.Tensor]
 
     @property
-    def is_right(self) -> bool:
-        return not self.has_faults and not self.wrong
+    def wrong(self) -> int:
+        return sum(int(off.sum()) for off in self.off.values())
 
     @property
-    def wrong(self) -> int:
-        """How many elements are wrong."""
-        return sum(int(off.sum()) for off in self.off.values())
+    def is_right(self) -> bool:
+        return not self.has_faults and not self.wrong
 
 
 @dataclass(eq=False)
@@ -447,11 +446,10 @@ class Repairing:
         """Return the changes with which all launches are right, or else more elements of each
         launch; None if none were found.
         """
-        source = str(self.kernel.src)
-        likely = self._likely(self.kernel, self.number, families, problem)
+        left, text = self._before(self.number), str(self.kernel.src)
         try:
             with suppress(_Enough):
-                change = self._searched(source, self.number, families, likely, TRIES)
+                change = self._searched(text, self.number, left, families, problem, TRIES)
                 if change is not None:
                     return Repair((change,))
             self.tried = -math.inf
@@ -461,60 +459,55 @@ class Repairing:
 
     def _found_in_two_steps(self) -> Repair | None:
         best = sorted(self.nearer, key=lambda key: -float(key[0]))[:_MOST_FIRST]
-        changes = [self.nearer[key] for key in best]
-        first = [(each, self._made(self.cases, [each.text])[0]) for each in changes]
-        for change, kernel in first:
-            number, problems = self._first_wrong(kernel)
-            if problems:
-                families = UNSAFE if problems[0].kind != "wrong-result" else WRONG
-                likely = self._likely(kernel, number, families, problems[0])
-                second = self._searched(change.text, number, families, likely, _SECOND_TRIES)
+        first = [self.nearer[key] for key in best]
+        made = [(each, self._made(self.cases, [each.text])[0]) for each in first]
+        made = [(change, kernel) for change, kernel in made if kernel is not None]
+        for change, kernel in made:
+            checked = ((number, self.check(kernel, case)) for number, case in enumerate(self.cases))
+            number, problems = next((each for each in checked if each[1]), (0, ()))
+            left = self._after(kernel, number)
+            if problems and left is not None:
+                families = WRONG if problems[0].kind == "wrong-result" else UNSAFE
+                second = self._searched(
+                    change.text, number, left, families, problems[0], _SECOND_TRIES
+                )
                 if second is not None:
                     return Repair((change, second))
-        claims = ((change, self._remaining(kernel)) for change, kernel in first)
+        claims = ((change, self._remaining(kernel)) for change, kernel in made)
         return next((Repair((change,), said) for change, said in claims if said), None)
-
-    def _first_wrong(self, kernel: Any) -> tuple[int, Sequence[Diagnostic]]:
-        """Return the first launch that goes wrong with a kernel, and what is wrong with it."""
-        for number, case in enumerate(self.cases):
-            if kernel is not None and (problems := self.check(kernel, case)):
-                return number, problems
-        return 0, ()
 
     def _searched(
         self,
-        source: str,
+        text: str,
         number: int,
+        left: _Left,
         families: Sequence[Family],
-        likely: Sequence[Family],
+        problem: Diagnostic,
         tries: Tries,
     ) -> Rewrite | None:
-        """Return the change of a source that makes all launches right; `number` is wrong first."""
-        case = self.cases[number]
-        judge = partial(self._is_right, number)
-        read = Source(source, case.keywords, case.grid)
-        return search(read, families, partial(self._made, [case]), judge, tries, likely)
-
-    def _likely(
-        self, kernel: Any, number: int, families: Sequence[Family], problem: Diagnostic
-    ) -> Sequence[Family]:
-        argument = getattr(problem, "argument", "")
-        left = self._before(number) if kernel is self.kernel else self._after(kernel, number)
-        wrong = None if left is None else self._wrong(number, argument, left)
+        """Return the change of a source that makes all launches right; `number` is the first that
+        goes wrong, and leaves `left`.
+        """
+        case, argument = self.cases[number], getattr(problem, "argument", "")
+        source = Source(text, case.keywords, case.grid)
+        wrong = self._wrong(number, argument, left)
         if wrong is not None and families is WRONG:
-            return likely_families(wrong)
-        suggested = LIKELY.get(problem.kind, LIKELY["unsafe"])
-        return [on_lines_of(family, argument) for family in suggested]
+            likely = likely_families(wrong)
+        else:
+            suggested = LIKELY.get(problem.kind, LIKELY["unsafe"])
+            likely = [on_lines_of(family, argument) for family in suggested]
+        make, judge = partial(self._made, [case]), partial(self._is_right, number)
+        return search(source, families, make, judge, tries, likely)
 
     def _made(self, cases: Sequence[Case], sources: Sequence[str]) -> list[Any]:
         launches = [case.keywords for case in cases]
         return variants(self.code, sources, launches, self.target, seconds=TRIES.seconds)
 
     def _is_right(self, number: int, change: Rewrite, kernel: Any) -> bool:
-        modules = tuple(given_texts(kernel))
         self.tried += 1
-        if self.tried > _ENOUGH and any(key[0] >= 2.0 for key in self.nearer):
+        if self.tried > _ENOUGH and any(key[0] >= 2 for key in self.nearer):
             raise _Enough
+        modules = tuple(given_texts(kernel))
         if modules in self.wrong:
             return False
         left = self._after(kernel, number)
@@ -524,14 +517,12 @@ class Repairing:
                 self._keep(gain, change, left)
             return False
         (kernel,) = self._made(self.cases, [change.text])
-        if kernel is None:
-            return False
-        for each in range(len(self.cases)):
+        for each, case in enumerate(self.cases if kernel is not None else ()):
             left = self._after(kernel, each)
-            if left is None or not left.is_right or self.check(kernel, self.cases[each]):
+            if left is None or not left.is_right or self.check(kernel, case):
                 self._keep(3.0 + each, change, left)
                 return False
-        return self.is_done(kernel)
+        return kernel is not None and self.is_done(kernel)
 
     def _keep(self, gain: float, change: Rewrite, left: _Left | None) -> None:
         """Keep a change for the first of two, one of those that leave the same elements wrong."""
@@ -555,39 +546,42 @@ class Repairing:
 
     def _more(self, number: int, left: _Left) -> int | None:
         """Return how many elements more are right than the student's kernel leaves, apart from
-        those with the most frequent expected value; None if an element is wrong that was right.
+        those with the most frequent expected value, which zeros or infinities stored everywhere
+        would give; None if an element is wrong that was right.
         """
         before, more = self._before(number).off, 0
         for name, off in left.off.items():
             if bool((off & ~before[name]).any()):
                 return None
-            more += int((before[name] & ~off & self._telling[number][name]).sum())
+            due = self._right[number][name].values.double()
+            is_usual = due == due.flatten().mode().values
+            newly = before[name] & ~off
+            more += int((newly & ~is_usual if is_usual.sum() > 1 else newly).sum())
         return more
 
     def _relation(self, number: int, left: _Left) -> str:
-        """Return what holds for all elements of each wrong output; "" if nothing does."""
-        wrong = [name for name, off in left.off.items() if bool(off.any()) and left.tensors]
-        said = [
-            reading(result, EXACT) for name in wrong if (result := self._wrong(number, name, left))
-        ]
+        """Return what holds for all elements of each wrong tensor; "" if nothing does."""
+        wrong = [self._wrong(number, name, left) for name, off in left.off.items() if off.any()]
+        said = [reading(each, EXACT) if each else "" for each in wrong]
         return " ".join(said) if all(said) else ""
 
     def _remaining(self, kernel: Any) -> str:
-        """Return what a change of one of several faults makes better in all launches, and what
-        remains; "" if it does not make all of them better.
+        """Return what a change of one of several faults improves in all launches, and what is
+        still wrong; "" if it does not improve all of them.
         """
         lefts = [self._after(kernel, number) for number in range(len(self.cases))]
-        launches = [(number, left) for number, left in enumerate(lefts) if left is not None]
+        wrong = [
+            (number, left)
+            for number, left in enumerate(lefts)
+            if left is None or not self._before(number).is_right
+        ]
         before, after = self._before(self.number), lefts[self.number]
-        if len(launches) < len(self.cases) or after is None:
-            return ""
-        wrong = [(number, left) for number, left in launches if not self._before(number).is_right]
-        if all(self._more(number, left) for number, left in wrong):
-            right = before.wrong - after.wrong
-            said = f"With this change, {right:,} of the {before.wrong:,} wrong elements are right"
-            others = "more elements are right in every other launch, and none becomes wrong"
-            return f"{said}; {others}"
-        relations = [self._relation(number, left) for number, left in wrong]
+        if after is not None and all(left and self._more(number, left) for number, left in wrong):
+            return (
+                f"With this change, {before.wrong - after.wrong:,} of the {before.wrong:,} wrong "
+                "elements are right; more are in every other launch, and none becomes wrong"
+            )
+        relations = [left and self._relation(number, left) for number, left in wrong]
         return f"With this change, another fault remains. {relations[0]}" if all(relations) else ""
 
     def said(self, name: str) -> str:
@@ -606,7 +600,7 @@ class Repairing:
     def _after(self, kernel: Any, number: int) -> _Left | None:
         """Return what a changed kernel leaves; None if it fails."""
         try:
-            return None if kernel is None else self._left(kernel, number)
+            return self._left(kernel, number)
         except OutOfTime:
             self.without_end += 1
             if self.without_end == _MOST_WITHOUT_END:
@@ -616,69 +610,40 @@ class Repairing:
     def _before(self, number: int) -> _Left:
         """Return what the student's kernel leaves; if it fails, every element is wrong."""
         if number not in self.before:
-            off = {
-                name: torch.ones_like(due.values).bool()
-                for name, due in self._right[number].items()
-            }
-            try:
+            left = None
+            with suppress(OutOfTime):
                 left = self._left(self.kernel, number)
-            except OutOfTime:
-                left = None
+            due = self._right[number]
+            off = {name: torch.ones(each.values.shape).bool() for name, each in due.items()}
             self.before[number] = left or _Left({}, True, off)
         return self.before[number]
 
     def _left(self, kernel: Any, number: int) -> _Left | None:
-        results = _results(kernel, self.cases[number], self.target)
-        if results is None:
-            return None
-        tensors, has_faults = results
-        due = self._right[number].items()
-        off = {name: elements_off(tensors[name], each.values, each.allowed) for name, each in due}
-        return _Left(tensors, has_faults, off)
+        """Return what a kernel leaves; None if it fails.
 
-    @cached_property
-    def _telling(self) -> list[Mapping[str, torch.Tensor]]:
-        """Which elements have another expected value than the most frequent one, which zeros or
-        infinities stored everywhere would give.
+        Raises:
+            OutOfTime: it did not end within `_RUN_SECONDS`.
         """
-        return [
-            {name: _is_telling(due.values) for name, due in right.items()} for right in self._right
-        ]
+        case, faults = self.cases[number], CollectedFaults()
+        arguments = {
+            name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
+            for name, value in case.arguments.items()
+        }
+        try:
+            with limited(_RUN_SECONDS):
+                call = bind(kernel, (), {**arguments, **case.constants}, self.target)
+                interpret(kernel, case.grid, call, self.target, DEFAULT, faults)
+        except OutOfTime:
+            raise
+        except Exception:  # whatever it raises, there are no results
+            return None
+        tensors, due = dict(tensors_in(arguments)), self._right[number].items()
+        off = {name: elements_off(tensors[name], each.values, each.allowed) for name, each in due}
+        return _Left(tensors, bool(faults), off)
 
     @cached_property
     def _right(self) -> list[Mapping[str, Within]]:
         return [dict(self.exercise.right_results(case)) for case in self.cases]
-
-
-def _is_telling(values: torch.Tensor) -> torch.Tensor:
-    found, counts = values.double().unique(return_counts=True)
-    most = int(counts.max())
-    return values.double() != found[counts.argmax()] if most > 1 else values == values
-
-
-def _results(
-    kernel: Any, case: Case, target: Target
-) -> tuple[dict[str, torch.Tensor], bool] | None:
-    """Return the arguments of a launch after it, and whether it went on after accesses out of
-    bounds; None if the kernel fails.
-
-    Raises:
-        OutOfTime: it did not end within `_RUN_SECONDS`.
-    """
-    arguments = {
-        name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
-        for name, value in case.arguments.items()
-    }
-    faults = CollectedFaults()
-    try:
-        with limited(_RUN_SECONDS):
-            call = bind(kernel, (), {**arguments, **case.constants}, target)
-            interpret(kernel, case.grid, call, target, DEFAULT, faults)
-    except OutOfTime:
-        raise
-    except Exception:  # whatever it raises, there are no results
-        return None
-    return dict(tensors_in(arguments)), bool(faults)
 
 
 def _unwritten(value: torch.Tensor) -> torch.Tensor:

@@ -288,7 +288,7 @@ class _Answering:
         """
         costs = over_budget(self.exercise.budget, kernel, case, compiled)
         launches = [each for each in cases if math.prod(each.grid) >= FEWEST]
-        if not self.has_numbers:  # by which it could tell the launches apart
+        if not self.has_numbers:  # by which it could distinguish launches
             launches = launches[:1] + launches[1:][-1:]
         uneven = uneven_work(kernel, launches, TARGET, self.exercise.budget.traffic)
         return costs if uneven is None else [uneven, *costs]
