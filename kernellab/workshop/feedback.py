@@ -382,11 +382,11 @@ class Repair:
         lines = changes_between(str(kernel.src), last, first_line)
         reason = " ".join(change.reason for change in self.changes)
         if self.remains:
-            words = fix_words(f"Several things are wrong. {reason}", self.remains, lines)
+            words = fix_words(f"More than one thing has to change. {reason}", self.remains, lines)
             return replace(diagnostic, advice=words)
         change = "this change"
         if len(self.changes) > 1:
-            reason, change = f"Two things are wrong. {reason}", "these changes"
+            reason, change = f"Two things have to change. {reason}", "these changes"
         effect = f"With {change}, all {launches} launches give the right results"
         words = fix_words(reason, effect, lines)
         return replace(diagnostic, advice=words, changes=lines, verified=True)
@@ -531,14 +531,16 @@ class Repairing:
 
     def _gain(self, number: int, left: _Left, text: str) -> float:
         """Return how much less is wrong in a launch: 2 if now one relation holds for all elements,
-        such as a factor; else the part of the wrong elements that are right now, if no right one
-        is wrong; else a little if the kernel now uses what it did not.
+        such as a factor; else the part of the wrong elements that are right now; else a little if
+        the kernel now uses what it did not; 0 if an element is wrong that was right.
         """
-        before = self._before(number)
+        before, more = self._before(number), self._more(number, left)
+        if more is None or not before.wrong:
+            return 0.0
         if self._relation(number, left) and not self._relation(number, before):
             return 2.0
-        if more := self._more(number, left):
-            return more / max(before.wrong, 1)
+        if more:
+            return more / before.wrong
         wrong = self._wrong(number, next(iter(left.off)), before)
         if wrong is None or not never_used(wrong) or never_used(replace(wrong, text=text)):
             return 0.0
@@ -570,19 +572,20 @@ class Repairing:
         still wrong; "" if it does not improve all of them.
         """
         lefts = [self._after(kernel, number) for number in range(len(self.cases))]
-        wrong = [
-            (number, left)
-            for number, left in enumerate(lefts)
-            if left is None or not self._before(number).is_right
-        ]
+        more = [left and self._more(number, left) for number, left in enumerate(lefts)]
         before, after = self._before(self.number), lefts[self.number]
-        if after is not None and all(left and self._more(number, left) for number, left in wrong):
+        if after is None or None in more or not before.wrong:
+            return ""
+        wrong = [number for number in range(len(lefts)) if not self._before(number).is_right]
+        if all(more[number] for number in wrong):
             return (
                 f"With this change, {before.wrong - after.wrong:,} of the {before.wrong:,} wrong "
-                "elements are right; more are in every other launch, and none becomes wrong"
+                "elements are right; more are in every wrong launch, and none becomes wrong"
             )
-        relations = [left and self._relation(number, left) for number, left in wrong]
-        return f"With this change, another fault remains. {relations[0]}" if all(relations) else ""
+        said = [self._relation(number, left) for number in wrong if (left := lefts[number])]
+        if not all(said):
+            return ""
+        return f"With this change, one fault remains ({said[0].removesuffix('.')})"
 
     def said(self, name: str) -> str:
         """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
@@ -608,13 +611,17 @@ class Repairing:
             return None
 
     def _before(self, number: int) -> _Left:
-        """Return what the student's kernel leaves; if it fails, every element is wrong."""
+        """Return what the student's kernel leaves; if it fails, no output is written."""
         if number not in self.before:
             left = None
             with suppress(OutOfTime):
                 left = self._left(self.kernel, number)
-            due = self._right[number]
-            off = {name: torch.ones(each.values.shape).bool() for name, each in due.items()}
+            case, due = self.cases[number], self._right[number]
+            off = {
+                name: elements_off(case.tensors[name], each.values, each.allowed)
+                | torch.tensor(name in case.outputs)
+                for name, each in due.items()
+            }
             self.before[number] = left or _Left({}, True, off)
         return self.before[number]
 
