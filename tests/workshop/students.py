@@ -460,6 +460,25 @@ _TEXT = """
         mbarrier.wait(bar, 0)
         v = buf.index(t % 2).load(lay)
         gl.store(z_ptr + t * 4096 + r[:, None] * 64 + c[None, :], v * 2)
+== running_sum: the largest sum is carried
+    row = tl.program_id(0)
+    carry = 0.0
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        m = lanes < columns
+        x = tl.load(x_ptr + row * columns + lanes, mask=m, other=0.0)
+        c = carry + tl.cumsum(x, axis=0)
+        tl.store(z_ptr + row * columns + lanes, c, mask=m)
+        carry = tl.max(c, axis=0)
+== rms_norm: the mean of the weighted squares
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    m = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=m, other=0.0)
+    w = tl.load(weight_ptr + lanes, mask=m, other=0.0)
+    xw = x * w
+    ms = tl.sum(xw * xw, axis=0) / columns
+    tl.store(z_ptr + row * columns + lanes, xw / tl.sqrt(ms + eps), mask=m)
 """
 
 _TWO_FAULTS = """
