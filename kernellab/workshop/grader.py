@@ -176,8 +176,8 @@ def answered(
         task: the exercise.
         code: the kernel, or the texts that define it; a string says what there is in its place.
         seed: as for `exercise`.
-        tries_fixes: whether to look for a change that makes a wrong answer right, which takes up to
-            20 seconds, and three times as long on a busy machine.
+        tries_fixes: whether to look for changes that make a wrong answer right, which takes up to
+            20 seconds, for two changes 44, and three times as long on a busy machine.
     """
     chosen = secrets.randbelow(1 << _SEED_BITS) if seed is None else seed
     return _Answering(task, code, chosen, tries_fixes).answer()
