@@ -196,7 +196,9 @@ def _factor(result: WrongTensor, ratio: float) -> str:
             return f"{name}{value} times"
         if name in result.numbers and math.isclose(ratio, 1 / number, rel_tol=1e-3):
             return f"1 / {name}{value} times"
-    for (mine, first), (other, second) in _pairs(result.numbers):
+    is_two = 2.0 in (round(ratio, 3), round(1 / ratio, 3))  # as many pairs have it
+    pairs = () if is_two else _pairs(result.numbers)
+    for (mine, first), (other, second) in pairs:
         if math.isclose(ratio, first / second, rel_tol=1e-3):
             return f"{mine} / {other} ({number_text(first)} / {number_text(second)}) times"
     return f"{number_text(ratio)} times"
@@ -471,6 +473,12 @@ READINGS: tuple[Reading, ...] = (
 )  # fmt: skip
 
 
+EXACT: tuple[Reading, ...] = (
+    scaled, shifted_by_a_number, rearranged, function_of_expected, an_argument_is_missing,
+)  # fmt: skip
+"""Those that state a relation between each element and its expected value."""
+
+
 def reading(result: WrongTensor, readings: Sequence[Reading] = READINGS) -> str:
     """Return what a wrong result says; "" if no sentence fits."""
     return next(filter(None, (read(result) for read in readings)), "") if result.can_read() else ""
@@ -491,8 +499,8 @@ def likely_families(result: WrongTensor) -> list[Family]:
 Maker = Callable[[Sequence[str]], Sequence[Any]]
 """Makes kernels of sources; None for one that does not compile."""
 
-Judge = Callable[[str, Any], bool]
-"""Returns whether a kernel, made of a source, is right."""
+Judge = Callable[[Rewrite, Any], bool]
+"""Returns whether a kernel, made of a changed source, is right."""
 
 
 @dataclass(frozen=True)
@@ -509,14 +517,6 @@ class Tries:
     batch: int = 1
 
 
-@dataclass(frozen=True)
-class Found:
-    """A change that makes a launch right."""
-
-    reason: str
-    source: str
-
-
 def search(
     source: Source,
     families: Sequence[Family],
@@ -524,7 +524,7 @@ def search(
     judge: Judge,
     tries: Tries,
     likely: Sequence[Family] = (),
-) -> Found | None:
+) -> Rewrite | None:
     """Return the first change whose kernel is right, or None; families `likely` go first."""
     start, busy = time.monotonic(), time.process_time()
     rewrites = _distinct(_in_turn(source, families, likely), source.text)
@@ -534,8 +534,8 @@ def search(
         is_slow = time.process_time() - busy < tries.seconds / 2  # other processes had the time
         if wait > tries.seconds * (3 if is_slow else 1):
             return None
-        if kernel is not None and judge(rewrite.text, kernel):
-            return Found(rewrite.reason, rewrite.text)
+        if kernel is not None and judge(rewrite, kernel):
+            return rewrite
     return None
 
 
@@ -718,7 +718,7 @@ class Trial:
         if rows := self._rearranged(before):
             return self._of_strides(finding, rows)
         repair = self._searched(finding, self._judge(finding, before))
-        if repair is not None and not self._is_computed(finding.argument, repair.source):
+        if repair is not None and not self._is_computed(finding.argument, repair.text):
             return finding
         if repair is None and finding.kind == "rounding":
             return finding
@@ -727,7 +727,7 @@ class Trial:
             relation = "" if finding.cause else self._said(finding)
             said = " ".join(dict.fromkeys(filter(None, (origin, relation))))
             return replace(finding, advice=f"{said} {finding.advice}".strip())
-        changes = self._changes(repair.source)
+        changes = self._changes(repair.text)
         remaining = {*map(key_of, before.findings)} - self.removed.get(key_of(finding), set())
         is_all = not any(kind == "wrong-result" for kind, _ in remaining)
         effect = "the results agree" if finding.kind == "rounding" else "the results are right"
@@ -773,7 +773,7 @@ class Trial:
         left = self._left_by(kernel, DEFAULT, {argument: (given.detach() == 0).to(given.dtype)})
         return left is not None and is_within(left[argument], due)
 
-    def _searched(self, finding: Finding, judge: Judge) -> Found | None:
+    def _searched(self, finding: Finding, judge: Judge) -> Rewrite | None:
         tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))
         make = functools.partial(self._with_changed, self.kernel)
         families, wrong = _SEARCHED[finding.kind], self._wrong(finding)
@@ -804,16 +804,16 @@ class Trial:
             tries = Tries(max(most - len(self._waits_tried), 0))
             repair = search(source, families, make, functools.partial(self._waits, before), tries)
             if repair is not None:
-                changes = changes_between(str(function.src), repair.source, line)
+                changes = changes_between(str(function.src), repair.text, line)
                 words = fix_words(repair.reason, "With this change, which was tried", changes)
                 return replace(finding, advice=words, changes=changes, verified=True)
         return finding
 
-    def _waits(self, before: Findings, source: str, kernel: Any) -> bool:
+    def _waits(self, before: Findings, change: Rewrite, kernel: Any) -> bool:
         """Return whether nothing is missing with another kernel, and its results are the same
         whether operations complete early or late, and hold nothing that was never written.
         """
-        self._waits_tried.append(source)
+        self._waits_tried.append(change.text)
         if not self._helps(kernel, None, before, self._work_for_waits):
             return False
         runs = (replace(DEFAULT, completion=how) for how in ("late", "early"))
@@ -882,8 +882,8 @@ class Trial:
             return self._with_proposal(finding, before)
         return finding
 
-    def _judge(self, finding: Finding, before: Findings) -> Callable[[str, Any], bool]:
-        def judge(_: str, kernel: Any) -> bool:
+    def _judge(self, finding: Finding, before: Findings) -> Judge:
+        def judge(_: Rewrite, kernel: Any) -> bool:
             try:
                 with limited(_SECONDS):
                     after = self.results(kernel)

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from kernellab.checker.records import Inputs
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.saved_files import Read, SavedData
@@ -108,9 +110,13 @@ class Exercise:
         )
 
     def right_results(self, case: Case) -> Mapping[str, Within]:
-        """Return the expected contents of a case's outputs."""
+        """Return the expected contents of a case's tensors: its inputs keep theirs."""
         wanted = self.reference.__code__.co_varnames[: self.reference.__code__.co_argcount]
-        return self.reference(**{name: case.keywords[name] for name in wanted})
+        kept = {
+            name: Within(value.clone(), torch.zeros(value.shape, dtype=torch.float64))
+            for name, value in case.tensors.items()
+        }
+        return {**kept, **self.reference(**{name: case.keywords[name] for name in wanted})}
 
 
 @dataclass(frozen=True)
@@ -135,9 +141,9 @@ def _function_in(module: ModuleType, **more: Any) -> Read:
 
 
 _FUNCTIONS = {
-    Cases: _function_in(launches),
+    Cases: _function_in(launches, **launches.SHORT),
     Reference: _function_in(references, **references.SHORT),
-    Priced: _function_in(launches),
+    Priced: _function_in(launches, **launches.SHORT),
 }
 
 

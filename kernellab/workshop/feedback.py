@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,23 +16,25 @@ import torch
 
 from kernellab.checker.element_inputs import inputs_behind, inputs_by_argument
 from kernellab.checker.fixes import (
-    Found,
+    EXACT,
     Tries,
     WrongTensor,
     fix_words,
     likely_families,
+    never_used,
     reading,
     search,
 )
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Inputs
-from kernellab.checker.rewrites import LIKELY, WRONG, Family, on_lines_of
+from kernellab.checker.rewrites import LIKELY, UNSAFE, WRONG, Family, Rewrite, on_lines_of
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import counted
 from kernellab.compiler.binding import bind
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import Diagnostic, KernelLabError, changes_between
+from kernellab.interpreter import CollectedFaults
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
@@ -40,12 +43,12 @@ from kernellab.interpreter.tiles import full
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants
 from kernellab.launch.argument_copies import copied, map_tensors, tensors_in
-from kernellab.launch.results import Within, is_within
-from kernellab.launch.tile_kernel import run
+from kernellab.launch.dispatch import interpret
+from kernellab.launch.results import Within, elements_off
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.records import Target
-from kernellab.records.launches import Difference
+from kernellab.records.launches import DEFAULT, Difference
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of, given_texts
@@ -252,23 +255,38 @@ def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Di
 # How much of the work of a launch each program does, and whether one of them does most of it.
 
 
-_FEWEST = 4
+FEWEST = 4
 """In a launch of fewer programs, one may have most of the work because of the sizes."""
 
+_MOST_TIMES = 4
+"""How many times the budget's traffic another launch than the priced one may access: its tiles may
+be smaller.
+"""
 
-def uneven_work(kernel: Any, cases: Sequence[Case], target: str) -> Diagnostic | None:
-    """Return a diagnostic if one program of several makes more than half of all accesses, in the
-    first launch or in the last one that has enough programs.
+
+def uneven_work(
+    kernel: Any, cases: Sequence[Case], target: str, traffic: float | None
+) -> Diagnostic | None:
+    """Return a diagnostic if one program of several makes more than half of all accesses, or if a
+    launch makes far more accesses than its budget of `traffic` allows.
 
     Raises:
         KernelLabError: a launch has a fault.
     """
-    several = [case for case in cases if math.prod(case.grid) >= _FEWEST]
-    for case in several[:1] + several[1:][-1:]:
+    for case in cases:
         accessed = _accessed(kernel, case, target)
-        most = int(accessed.argmax())
-        if 2 * int(accessed[most]) > int(accessed.sum()):
-            return _diagnostic(kernel, case, accessed, most)
+        total, elements = int(accessed.sum()), sum(map(torch.numel, case.tensors.values()))
+        if 2 * int(accessed.max()) > total:
+            return _diagnostic(kernel, case, accessed, int(accessed.argmax()))
+        if traffic is not None and total > _MOST_TIMES * traffic * elements:
+            return Diagnostic(
+                "error",
+                "traffic",
+                f"a launch accesses {total:,} elements, {total / elements:.3g} times as many as "
+                f"its tensors have: grid {case.grid}, {case}",
+                definition_of(kernel),
+                advice="Let the kernel do the same work per element in every launch.",
+            )
     return None
 
 
@@ -319,6 +337,17 @@ def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
 
 TRIES = Tries(seconds=20.0, most=800, batch=12)
 
+_SECOND_TRIES = Tries(seconds=8.0, most=300, batch=12)
+"""For the second of two faults, after each of the changes that are taken for the first."""
+
+_ENOUGH = 300
+"""After so many changes, a change that makes a launch right, or all of its elements wrong alike,
+is taken for the first of two.
+"""
+
+_MOST_FIRST = 3
+"""How many changes are taken for the first of two faults."""
+
 _RUN_SECONDS = 3.0
 """A changed kernel that takes longer does not count as right; the solutions take 0.07 at most,
 and on a busy machine ten times as long."""
@@ -330,6 +359,56 @@ endless loop is seldom at fault, and each try takes all of its seconds."""
 
 class _NoneEnds(Exception):
     """Too many changed kernels did not end in time."""
+
+
+class _Enough(Exception):
+    """Of two faults, one is known."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Changes that were tried, each made in the source that the one before it left.
+
+    Attributes:
+        remains: what they improve, as a sentence, if more is wrong; "" if all launches are right.
+    """
+
+    changes: tuple[Rewrite, ...]
+    remains: str = ""
+
+    def fix(self, diagnostic: Diagnostic, kernel: Any, launches: int) -> Diagnostic:
+        """Return a diagnostic on a kernel whose advice are these changes."""
+        last, first_line = self.changes[-1].text, definition_of(kernel).line
+        lines = changes_between(str(kernel.src), last, first_line)
+        reason = " ".join(change.reason for change in self.changes)
+        if self.remains:
+            words = fix_words(f"More than one thing has to change. {reason}", self.remains, lines)
+            return replace(diagnostic, advice=words)
+        change = "this change"
+        if len(self.changes) > 1:
+            reason, change = f"Two things have to change. {reason}", "these changes"
+        effect = f"With {change}, all {launches} launches give the right results"
+        words = fix_words(reason, effect, lines)
+        return replace(diagnostic, advice=words, changes=lines, verified=True)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a launch left: tensors by parameter, whether it went on after accesses out of bounds,
+    and which elements are wrong.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    has_faults: bool
+    off: Mapping[str, torch.Tensor]
+
+    @property
+    def wrong(self) -> int:
+        return sum(int(off.sum()) for off in self.off.values())
+
+    @property
+    def is_right(self) -> bool:
+        return not self.has_faults and not self.wrong
 
 
 @dataclass(eq=False)
@@ -356,112 +435,224 @@ class Repairing:
     """How many changed kernels did not end in time."""
     wrong: set[tuple[str, ...]] = field(default_factory=set)
     """The modules that went wrong: one in three changes compiles to a module that was tried."""
+    tried: float = 0
+    """How many changes were tried for the first of two faults."""
+    nearer: dict[tuple[Any, ...], Rewrite] = field(default_factory=dict)
+    """Changes after which less is wrong; each key begins with how much less."""
+    before: dict[int, _Left] = field(default_factory=dict)
+    """What the student's kernel leaves, by the number of the launch."""
 
-    def found(self, families: Sequence[Family], problem: Diagnostic) -> Found | None:
-        """Return the change with which all launches are right; None if none was found."""
-        argument = getattr(problem, "argument", "")
-        case = self.cases[self.number]
-        source = Source(str(self.kernel.src), case.keywords, case.grid)
-        wrong = self._wrong(argument)
+    def found(self, families: Sequence[Family], problem: Diagnostic) -> Repair | None:
+        """Return the changes with which all launches are right, or else more elements of each
+        launch; None if none were found.
+        """
+        left, text = self._before(self.number), str(self.kernel.src)
+        try:
+            with suppress(_Enough):
+                change = self._searched(text, self.number, left, families, problem, TRIES)
+                if change is not None:
+                    return Repair((change,))
+            self.tried = -math.inf
+            return self._found_in_two_steps()
+        except _NoneEnds:
+            return None
+
+    def _found_in_two_steps(self) -> Repair | None:
+        best = sorted(self.nearer, key=lambda key: -float(key[0]))[:_MOST_FIRST]
+        first = [self.nearer[key] for key in best]
+        made = [(each, self._made(self.cases, [each.text])[0]) for each in first]
+        made = [(change, kernel) for change, kernel in made if kernel is not None]
+        for change, kernel in made:
+            checked = ((number, self.check(kernel, case)) for number, case in enumerate(self.cases))
+            number, problems = next((each for each in checked if each[1]), (0, ()))
+            left = self._after(kernel, number)
+            if problems and left is not None:
+                families = WRONG if problems[0].kind == "wrong-result" else UNSAFE
+                second = self._searched(
+                    change.text, number, left, families, problems[0], _SECOND_TRIES
+                )
+                if second is not None:
+                    return Repair((change, second))
+        claims = ((change, self._remaining(kernel)) for change, kernel in made)
+        return next((Repair((change,), said) for change, said in claims if said), None)
+
+    def _searched(
+        self,
+        text: str,
+        number: int,
+        left: _Left,
+        families: Sequence[Family],
+        problem: Diagnostic,
+        tries: Tries,
+    ) -> Rewrite | None:
+        """Return the change of a source that makes all launches right; `number` is the first that
+        goes wrong, and leaves `left`.
+        """
+        case, argument = self.cases[number], getattr(problem, "argument", "")
+        source = Source(text, case.keywords, case.grid)
+        wrong = self._wrong(number, argument, left)
         if wrong is not None and families is WRONG:
             likely = likely_families(wrong)
         else:
             suggested = LIKELY.get(problem.kind, LIKELY["unsafe"])
             likely = [on_lines_of(family, argument) for family in suggested]
-        make = partial(self._made, [case])
-        try:
-            return search(source, families, make, self._is_right, TRIES, likely)
-        except _NoneEnds:
-            return None
+        make, judge = partial(self._made, [case]), partial(self._is_right, number)
+        return search(source, families, make, judge, tries, likely)
 
     def _made(self, cases: Sequence[Case], sources: Sequence[str]) -> list[Any]:
         launches = [case.keywords for case in cases]
         return variants(self.code, sources, launches, self.target, seconds=TRIES.seconds)
 
-    def _is_right(self, source: str, kernel: Any) -> bool:
+    def _is_right(self, number: int, change: Rewrite, kernel: Any) -> bool:
+        self.tried += 1
+        if self.tried > _ENOUGH and any(key[0] >= 2 for key in self.nearer):
+            raise _Enough
         modules = tuple(given_texts(kernel))
         if modules in self.wrong:
             return False
-        if not self._gives_right_results(kernel, self.cases[self.number]):
+        left = self._after(kernel, number)
+        if left is None or not left.is_right:
             self.wrong.add(modules)
+            if left and self.tried > 0 and (gain := self._gain(number, left, change.text)):
+                self._keep(gain, change, left)
             return False
-        (kernel,) = self._made(self.cases, [source])
-        if kernel is None:
-            return False
-        are_right = all(self._gives_right_results(kernel, case) for case in self.cases)
-        return (
-            are_right
-            and not any(self.check(kernel, case) for case in self.cases)
-            and self.is_done(kernel)
-        )
+        (kernel,) = self._made(self.cases, [change.text])
+        for each, case in enumerate(self.cases if kernel is not None else ()):
+            left = self._after(kernel, each)
+            if left is None or not left.is_right or self.check(kernel, case):
+                self._keep(3.0 + each, change, left)
+                return False
+        return kernel is not None and self.is_done(kernel)
 
-    def _gives_right_results(self, kernel: Any, case: Case) -> bool:
+    def _keep(self, gain: float, change: Rewrite, left: _Left | None) -> None:
+        """Keep a change for the first of two, one of those that leave the same elements wrong."""
+        wrong = () if left is None else tuple(left.off[name].numpy().tobytes() for name in left.off)
+        self.nearer.setdefault((gain, *wrong), change)
+
+    def _gain(self, number: int, left: _Left, text: str) -> float:
+        """Return how much less is wrong in a launch: 2 if now one relation holds for all elements,
+        such as a factor; else the part of the wrong elements that are right now; else a little if
+        the kernel now uses what it did not; 0 if an element is wrong that was right.
+        """
+        before, more = self._before(number), self._more(number, left)
+        if more is None or not before.wrong:
+            return 0.0
+        if self._relation(number, left) and not self._relation(number, before):
+            return 2.0
+        if more:
+            return more / before.wrong
+        wrong = self._wrong(number, next(iter(left.off)), before)
+        if wrong is None or not never_used(wrong) or never_used(replace(wrong, text=text)):
+            return 0.0
+        return 1e-3 / (1 + abs(len(text) - len(wrong.text)))
+
+    def _more(self, number: int, left: _Left) -> int | None:
+        """Return how many elements more are right than the student's kernel leaves, apart from
+        those with the most frequent expected value, which zeros or infinities stored everywhere
+        would give; None if an element is wrong that was right.
+        """
+        before, more = self._before(number).off, 0
+        for name, off in left.off.items():
+            if bool((off & ~before[name]).any()):
+                return None
+            due = self._right[number][name].values.double()
+            is_usual = due == due.flatten().mode().values
+            newly = before[name] & ~off
+            more += int((newly & ~is_usual if is_usual.sum() > 1 else newly).sum())
+        return more
+
+    def _relation(self, number: int, left: _Left) -> str:
+        """Return what holds for all elements of each wrong tensor; "" if nothing does."""
+        wrong = [self._wrong(number, name, left) for name, off in left.off.items() if off.any()]
+        said = [reading(each, EXACT) if each else "" for each in wrong]
+        return " ".join(said) if all(said) else ""
+
+    def _remaining(self, kernel: Any) -> str:
+        """Return what a change of one of several faults improves in all launches, and what is
+        still wrong; "" if it does not improve all of them.
+        """
+        lefts = [self._after(kernel, number) for number in range(len(self.cases))]
+        more = [left and self._more(number, left) for number, left in enumerate(lefts)]
+        before, after = self._before(self.number), lefts[self.number]
+        if after is None or None in more or not before.wrong:
+            return ""
+        wrong = [number for number in range(len(lefts)) if not self._before(number).is_right]
+        if all(more[number] for number in wrong):
+            return (
+                f"With this change, {before.wrong - after.wrong:,} of the {before.wrong:,} wrong "
+                "elements are right; more are in every wrong launch, and none becomes wrong"
+            )
+        said = [self._relation(number, left) for number in wrong if (left := lefts[number])]
+        if not all(said):
+            return ""
+        return f"With this change, one fault remains ({said[0].removesuffix('.')})"
+
+    def said(self, name: str) -> str:
+        """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
+        wrong = self._wrong(self.number, name, self._before(self.number))
+        return "" if wrong is None else reading(wrong)
+
+    def _wrong(self, number: int, name: str, left: _Left) -> WrongTensor | None:
+        """Return what a launch left in an argument; None if it left nothing there to compare."""
+        due = self._right[number].get(name)
+        if due is None or not left.tensors:
+            return None
+        text, values = str(self.kernel.src), self.cases[number].keywords
+        return WrongTensor(name, left.tensors[name], due.values, due.allowed, values, text)
+
+    def _after(self, kernel: Any, number: int) -> _Left | None:
+        """Return what a changed kernel leaves; None if it fails."""
         try:
-            left = _results(kernel, case)
+            return self._left(kernel, number)
         except OutOfTime:
             self.without_end += 1
             if self.without_end == _MOST_WITHOUT_END:
                 raise _NoneEnds from None
-            return False
-        right = self._all_right_results[list(map(id, self.cases)).index(id(case))]
-        return left is not None and all(
-            is_within(left[name], expected) for name, expected in right.items()
-        )
-
-    def said(self, name: str) -> str:
-        """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
-        wrong = self._wrong(name)
-        return "" if wrong is None else reading(wrong)
-
-    def _wrong(self, name: str) -> WrongTensor | None:
-        """Return what the student's kernel leaves in an argument; None if it fails."""
-        due = self._all_right_results[self.number].get(name)
-        if due is None or self._left is None:
             return None
-        text, values = str(self.kernel.src), self.cases[self.number].keywords
-        return WrongTensor(name, self._left[name], due.values, due.allowed, values, text)
 
-    @cached_property
-    def _left(self) -> Mapping[str, Any] | None:
-        """What the student's kernel leaves in its arguments; None if it fails."""
+    def _before(self, number: int) -> _Left:
+        """Return what the student's kernel leaves; if it fails, no output is written."""
+        if number not in self.before:
+            left = None
+            with suppress(OutOfTime):
+                left = self._left(self.kernel, number)
+            case, due = self.cases[number], self._right[number]
+            off = {
+                name: elements_off(case.tensors[name], each.values, each.allowed)
+                | torch.tensor(name in case.outputs)
+                for name, each in due.items()
+            }
+            self.before[number] = left or _Left({}, True, off)
+        return self.before[number]
+
+    def _left(self, kernel: Any, number: int) -> _Left | None:
+        """Return what a kernel leaves; None if it fails.
+
+        Raises:
+            OutOfTime: it did not end within `_RUN_SECONDS`.
+        """
+        case, faults = self.cases[number], CollectedFaults()
+        arguments = {
+            name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
+            for name, value in case.arguments.items()
+        }
         try:
-            return _results(self.kernel, self.cases[self.number])
+            with limited(_RUN_SECONDS):
+                call = bind(kernel, (), {**arguments, **case.constants}, self.target)
+                interpret(kernel, case.grid, call, self.target, DEFAULT, faults)
         except OutOfTime:
+            raise
+        except Exception:  # whatever it raises, there are no results
             return None
+        tensors, due = dict(tensors_in(arguments)), self._right[number].items()
+        off = {name: elements_off(tensors[name], each.values, each.allowed) for name, each in due}
+        return _Left(tensors, bool(faults), off)
 
     @cached_property
-    def _all_right_results(self) -> list[Mapping[str, Within]]:
+    def _right(self) -> list[Mapping[str, Within]]:
         return [dict(self.exercise.right_results(case)) for case in self.cases]
-
-
-def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
-    """Return the arguments of a launch after it; None if the kernel fails.
-
-    Raises:
-        OutOfTime: it did not end within `_RUN_SECONDS`.
-    """
-    arguments = {
-        name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
-        for name, value in case.arguments.items()
-    }
-    try:
-        with limited(_RUN_SECONDS):
-            run(kernel, case.grid, **arguments, **case.constants)
-    except OutOfTime:
-        raise
-    except Exception:  # whatever it raises, there are no results
-        return None
-    return dict(tensors_in(arguments))
 
 
 def _unwritten(value: torch.Tensor) -> torch.Tensor:
     """Return a tensor of the same shape with contents that no result has."""
     return torch.full_like(value, torch.nan if value.is_floating_point() else -123)
-
-
-def with_fix(diagnostic: Diagnostic, repair: Found, kernel: Any, launches: int) -> Diagnostic:
-    """Return a diagnostic whose advice is a change that was tried."""
-    changes = changes_between(str(kernel.src), repair.source, definition_of(kernel).line)
-    effect = f"With this change, all {launches} launches give the right results"
-    advice = fix_words(repair.reason, effect, changes)
-    return replace(diagnostic, advice=advice, changes=changes, verified=True)

@@ -190,9 +190,13 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
 
 
 def _up_to_nan(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases; in the last one, x has a 0, a large number, infinity and NaN."""
+    """Yield the cases; in the last one, x has zeros, a subnormal and a large number, infinity and
+    NaN.
+    """
     *others, last = cases
-    last.arguments["x_ptr"].view(-1)[3:7] = torch.tensor([0.0, 1e5, math.inf, math.nan])
+    last.arguments["x_ptr"].view(-1)[3:9] = torch.tensor(
+        [0.0, -0.0, 1e-40, 1e5, math.inf, math.nan]
+    )
     yield from (*others, last)
 
 
@@ -200,11 +204,6 @@ def one_block(draw: Draw) -> Iterator[Case]:
     """Yield launches of one program."""
     for block in (128, 64, draw.of((256, 512)), draw.of((2, 8, 16, 32)), draw.of((2048, 4096))):
         yield _by_rows(1, block, {"x_ptr": draw.normal(block), "z_ptr": torch.zeros(block)})
-
-
-def one_vector(draw: Draw) -> Iterator[Case]:
-    """Return the usual launches with one input."""
-    return _up_to_nan(_usual(draw, "x_ptr"))
 
 
 def two_vectors(draw: Draw) -> Iterator[Case]:
@@ -311,31 +310,6 @@ def _tables(draw: Draw, z: str = "rc", **inputs: str) -> Iterator[Case]:
         yield _tiled(map(_tiles, (rows, columns), tile), arguments, tile, "z_ptr")
 
 
-def outer_sum(draw: Draw) -> Iterator[Case]:
-    """Return launches with the elements of a column and of a row."""
-    return _up_to_nan(_tables(draw, x_ptr="r", y_ptr="c"))
-
-
-def scaled_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with a table and a factor for each row."""
-    return _up_to_nan(_tables(draw, x_ptr="rc", scale_ptr="r"))
-
-
-def table(draw: Draw) -> Iterator[Case]:
-    """Return launches with a table and an output of the same shape."""
-    return _up_to_nan(_tables(draw, x_ptr="rc"))
-
-
-def transposed_table(draw: Draw) -> Iterator[Case]:
-    """Return launches with a table and an output of the transposed shape."""
-    return _up_to_nan(_tables(draw, "cr", x_ptr="rc"))
-
-
-def large_transposed_table(draw: Draw) -> Case:
-    """Return a launch with a large table."""
-    return _tiled((4, 4), _table(draw, 256, 256, {"x_ptr": "rc"}, "cr"), (64, 64), "z_ptr")
-
-
 def padded_table(draw: Draw) -> Iterator[Case]:
     """Yield launches whose output has a border of one element."""
     for rows, columns, *tile in _table_sizes(draw):  # of `z`
@@ -415,33 +389,6 @@ def _long_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
         (draw.size(1, 8), draw.large(5000, 20_000), draw.of((512, 2048))),
     ):
         yield _rows(draw, rows, columns, block, **outputs(rows, columns))
-
-
-def short_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with short rows and one number for each."""
-    return _short_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)})
-
-
-def short_rows_with_index(draw: Draw) -> Iterator[Case]:
-    """Return launches with short rows and one index for each."""
-    return _short_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows, dtype=torch.int32)})
-
-
-def short_rows_with_moments(draw: Draw) -> Iterator[Case]:
-    """Return launches with short rows and two numbers for each."""
-    return _short_rows(
-        draw, lambda rows, _: {"mean_ptr": torch.zeros(rows), "variance_ptr": torch.zeros(rows)}
-    )
-
-
-def long_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with long rows and one number for each."""
-    return _long_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)})
-
-
-def long_rows_to_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with long rows and an output of the same shape."""
-    return _long_rows(draw, lambda rows, columns: {"z_ptr": torch.zeros(rows, columns)})
 
 
 def columns_of_table(draw: Draw) -> Iterator[Case]:
@@ -541,16 +488,6 @@ def _table_rows(
         yield _by_rows(rows, block, arguments)
 
 
-def softmax_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with large numbers in short rows."""
-    return _table_rows(draw, _SHORT, spread=40.0)
-
-
-def long_softmax_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with large numbers in long rows."""
-    return _table_rows(draw, _LONG, spread=40.0)
-
-
 def softmax_gradient(draw: Draw) -> Iterator[Case]:
     """Yield launches with results of a softmax and gradients."""
     for rows, columns, block in _row_sizes(draw, _SHORT):
@@ -568,16 +505,6 @@ def losses(draw: Draw) -> Iterator[Case]:
             "z_ptr": torch.zeros(rows), "columns": columns,
         }  # fmt: skip
         yield _by_rows(rows, block, arguments)
-
-
-def weighted_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with rows and a weight for each column."""
-    return _table_rows(draw, _SHORT, ("weight_ptr",), eps=draw.size(11, 90) * 1e-6)
-
-
-def weighted_and_biased_rows(draw: Draw) -> Iterator[Case]:
-    """Return launches with rows, and a weight and a bias for each column."""
-    return _table_rows(draw, _SHORT, ("weight_ptr", "bias_ptr"), eps=draw.size(11, 90) * 1e-6)
 
 
 def rotated_rows(draw: Draw) -> Iterator[Case]:
@@ -663,26 +590,6 @@ def _matmuls(draw: Draw, extra: bool) -> Iterator[Case]:
     )
     m, n, k = (draw.uneven(91, 160, 16) for _ in range(3))
     yield _matmul(draw, m, n, k, _other_tile(draw), extra)
-
-
-def matrices(draw: Draw) -> Iterator[Case]:
-    """Return launches with two matrices."""
-    return _matmuls(draw, False)
-
-
-def large_matrices(draw: Draw) -> Case:
-    """Return a launch with two large matrices."""
-    return _matmul(draw, 256, 256, 256, (64, 64, 32))
-
-
-def layer(draw: Draw) -> Iterator[Case]:
-    """Return launches with two matrices and a bias."""
-    return _matmuls(draw, True)
-
-
-def large_layer(draw: Draw) -> Case:
-    """Return a launch with two large matrices and a bias."""
-    return _matmul(draw, 256, 256, 256, (64, 64, 32), True)
 
 
 def batched_matrices(draw: Draw) -> Iterator[Case]:
@@ -874,3 +781,41 @@ def causal_attention(draw: Draw) -> Iterator[Case]:
         (draw.uneven(133, 180, 32), 64, 128, draw.of((32, 64)), True),
     ):
         yield _attention(draw, length, length, width, large=large, BLOCK_Q=rows, BLOCK_K=columns)
+
+
+# Launches that one expression makes.
+
+
+SHORT: Mapping[str, Callable[[Draw], Any]] = {
+    "one_vector": lambda draw: _up_to_nan(_usual(draw, "x_ptr")),
+    "outer_sum": lambda draw: _up_to_nan(_tables(draw, x_ptr="r", y_ptr="c")),
+    "scaled_rows": lambda draw: _up_to_nan(_tables(draw, x_ptr="rc", scale_ptr="r")),
+    "table": lambda draw: _up_to_nan(_tables(draw, x_ptr="rc")),
+    "transposed_table": lambda draw: _up_to_nan(_tables(draw, "cr", x_ptr="rc")),
+    "large_transposed_table": lambda draw: _tiled(
+        (4, 4), _table(draw, 256, 256, {"x_ptr": "rc"}, "cr"), (64, 64), "z_ptr"
+    ),
+    "short_rows": lambda draw: _short_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)}),
+    "short_rows_with_index": lambda draw: _short_rows(
+        draw, lambda rows, _: {"z_ptr": torch.zeros(rows, dtype=torch.int32)}
+    ),
+    "short_rows_with_moments": lambda draw: _short_rows(
+        draw, lambda rows, _: {"mean_ptr": torch.zeros(rows), "variance_ptr": torch.zeros(rows)}
+    ),
+    "long_rows": lambda draw: _long_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)}),
+    "long_rows_to_rows": lambda draw: _long_rows(
+        draw, lambda rows, columns: {"z_ptr": torch.zeros(rows, columns)}
+    ),
+    "softmax_rows": lambda draw: _table_rows(draw, _SHORT, spread=40.0),
+    "long_softmax_rows": lambda draw: _table_rows(draw, _LONG, spread=40.0),
+    "weighted_rows": lambda draw: _table_rows(
+        draw, _SHORT, ("weight_ptr",), eps=draw.size(11, 90) * 1e-6
+    ),
+    "weighted_and_biased_rows": lambda draw: _table_rows(
+        draw, _SHORT, ("weight_ptr", "bias_ptr"), eps=draw.size(11, 90) * 1e-6
+    ),
+    "matrices": lambda draw: _matmuls(draw, False),
+    "large_matrices": lambda draw: _matmul(draw, 256, 256, 256, (64, 64, 32)),
+    "layer": lambda draw: _matmuls(draw, True),
+    "large_layer": lambda draw: _matmul(draw, 256, 256, 256, (64, 64, 32), True),
+}

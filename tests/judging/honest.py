@@ -139,14 +139,6 @@ def on_a_clone(x):
     return launched(z, z)
 
 
-def reshaped(x):
-    return launched(x.reshape(-1, x.shape[-1])).view(x.shape).squeeze().reshape(x.shape)
-
-
-def into_zeros(x):
-    return launched(x, torch.zeros(x.shape, device=x.device, dtype=x.dtype))
-
-
 def by_two_kernels(x):
     x = x.contiguous()
     rows, columns = x.shape
@@ -174,16 +166,6 @@ class ModelNew(torch.nn.Module):
         return launched(x)
 
 
-_blocks = {}
-
-
-def with_cached_sizes(x):
-    columns = x.shape[1]
-    if columns not in _blocks:
-        _blocks[columns] = triton.next_power_of_2(columns)
-    return launched(x, BLOCK=_blocks[columns])
-
-
 def by_an_online_softmax(x):
     x = x.contiguous()
     z = torch.empty_like(x)
@@ -195,14 +177,6 @@ def by_a_table_of_rows(x):
     x = x.contiguous()
     z = torch.empty_like(x)
     order = torch.arange(x.shape[0] - 1, -1, -1, device=x.device)
-    permuted[(x.shape[0],)](x, order, z, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return z
-
-
-def by_a_table_of_numbers(x):
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    order = torch.tensor([*range(x.shape[0])], device="cuda", dtype=torch.int32)
     permuted[(x.shape[0],)](x, order, z, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return z
 
@@ -263,10 +237,6 @@ def by_columns_of_a_wider_matrix(x):
         wide, wide, x.shape[1], wide.stride(0), BLOCK=triton.next_power_of_2(x.shape[1])
     )
     return wide[:, : x.shape[1]].contiguous()
-
-
-def in_halves(x):
-    return torch.cat([launched(part) for part in x.chunk(2)])
 
 
 def after_a_warmup(x):

@@ -150,7 +150,7 @@ SIZES: dict[str, tuple[Any, ...]] = {
     "attention": ((20, 16),) * 3, "image": ((2, 3, 4, 5),), "loss": ((6, 20), torch.arange(6) * 3),
     "whole": ((6, 20),), "spread": ((64, 64),), "count": (torch.arange(64) // 2,),
     "complex": (torch.ones(6, 5, dtype=torch.complex64),), "half": (torch.ones(6, 5).half(),),
-    **dict.fromkeys(("softmax", "total", "best", "scan", "sorted", "positive", "decay"), ((6, 20),))
+    **dict.fromkeys(("softmax", "total", "best", "scan", "positive", "decay"), ((6, 20),))
 }  # fmt: skip
 REFERENCES = {
     "matmul": torch.mm,
@@ -165,7 +165,6 @@ REFERENCES = {
     "softmax": softmax,
     "best": lambda x: x.max(1),
     "scan": lambda x: x.cumsum(1),
-    "sorted": lambda x: x.sort(1).values,
     "positive": lambda x: x > 0,
     "whole": torch.trunc,
     "spread": lambda x: x.abs().mean(),

@@ -74,23 +74,6 @@ def softmax_by_libdevice(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
     tl.store(z_ptr + row + at, libdevice.div_rn(e, tl.sum(e, 0)), mask=at < N)
 
 
-@rows
-@triton.jit
-def softmax_by_the_function_of_triton(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0) * N, tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row + at, mask=at < N, other=float("-inf"))
-    tl.store(z_ptr + row + at, tl.softmax(x), mask=at < N)
-
-
-@rows
-@triton.jit
-def softmax_in_double_precision(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0).to(tl.int64) * N, tl.arange(0, BLOCK).to(tl.int64)
-    x = tl.load(x_ptr + row + at, mask=at < N, other=float("-inf")).to(tl.float64)
-    e = tl.exp(x - tl.max(x, 0))
-    tl.store(z_ptr + row + at, (e / tl.sum(e, 0)).to(tl.float32), mask=at < N)
-
-
 @triton.jit
 def joined(m, t, n, u):
     most = tl.maximum(m, n)
@@ -231,14 +214,6 @@ def total_by_atomics(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
 
 @functools.partial(rows, like=one_for_each_row)
 @triton.jit
-def total_by_a_scan(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.cumsum(tl.load(x_ptr + row * N + at, mask=at < N, other=0.0), 0)
-    tl.store(z_ptr + row + at * 0, tl.sum(tl.where(at == N - 1, x, 0.0), 0), mask=at == 3)
-
-
-@functools.partial(rows, like=one_for_each_row)
-@triton.jit
 def total_with_compensation(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
     row, total, lost = tl.program_id(0), 0.0, 0.0
     for at in range(N):
@@ -320,19 +295,6 @@ def best_with_indices(x):
 
 
 @triton.jit
-def plus(x, y):
-    return x + y
-
-
-@rows
-@triton.jit
-def scan_by_an_associative_scan(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0) * N, tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row + at, mask=at < N, other=0.0)
-    tl.store(z_ptr + row + at, tl.associative_scan(x, 0, plus), mask=at < N)
-
-
-@triton.jit
 def looking_back(x_ptr, z_ptr, sum_ptr, ready_ptr, N, BLOCK: tl.constexpr):
     row, part, parts = tl.program_id(1), tl.program_id(0), tl.num_programs(0)
     at = part * BLOCK + tl.arange(0, BLOCK)
@@ -355,14 +317,6 @@ def scan_that_looks_back(x):
     ready = torch.zeros(len(x), parts, device=x.device, dtype=torch.int32)
     looking_back[(parts, len(x))](x, z, sums, ready, x.shape[1], BLOCK=8)
     return z
-
-
-@rows
-@triton.jit
-def sorted_by_triton(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0) * N, tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row + at, mask=at < N, other=float("inf"))
-    tl.store(z_ptr + row + at, tl.sort(x), mask=at < N)
 
 
 @functools.partial(rows, like=lambda x: torch.empty_like(x, dtype=torch.bool))

@@ -24,13 +24,6 @@ _TEXT = """
     a = tl.load(x_ptr + idx, mask=ok)
     b = tl.load(y_ptr + idx, mask=ok)
     tl.store(z_ptr + idx, a + b, mask=ok)
-== add: the id times the range
-    pid = tl.program_id(0)
-    idx = pid * tl.arange(0, BLOCK)
-    ok = idx < n
-    a = tl.load(x_ptr + idx, mask=ok)
-    b = tl.load(y_ptr + idx, mask=ok)
-    tl.store(z_ptr + idx, a + b, mask=ok)
 == add: one element at a time without a bound
     pid = tl.program_id(0)
     for i in range(BLOCK):
@@ -41,12 +34,6 @@ _TEXT = """
     ok = idx < n
     x = tl.load(x_ptr + idx, mask=ok)
     tl.store(z_ptr + idx, tl.load(a) * x + tl.load(b), mask=ok)
-== scale_and_shift: b is subtracted
-    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ok = idx < n
-    x = tl.load(x_ptr + idx, mask=ok)
-    y = x * a - b
-    tl.store(z_ptr + idx, y, mask=ok)
 == clamp: the first limit is lost
     idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     ok = idx < n
@@ -54,13 +41,6 @@ _TEXT = """
     y = tl.where(x < low, low, x)
     y = tl.where(x > high, high, x)
     tl.store(z_ptr + idx, y, mask=ok)
-== clamp: the conditions are reversed
-    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ok = idx < n
-    x = tl.load(x_ptr + idx, mask=ok)
-    x = tl.where(x > low, low, x)
-    x = tl.where(x > high, high, x)
-    tl.store(z_ptr + idx, x, mask=ok)
 == reverse: the block from the end
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -68,12 +48,6 @@ _TEXT = """
     last = tl.num_programs(0) - 1 - pid
     back = last * BLOCK + BLOCK - 1 - lanes
     x = tl.load(x_ptr + back, mask=back < n)
-    tl.store(z_ptr + idx, x, mask=idx < n)
-== every_other: only the lanes are doubled
-    pid = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    idx = pid * BLOCK + lanes
-    x = tl.load(x_ptr + pid * BLOCK + 2 * lanes, mask=idx < n)
     tl.store(z_ptr + idx, x, mask=idx < n)
 == every_other: the mask of the source is too short
     idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -100,12 +74,6 @@ _TEXT = """
     y = tl.load(y_ptr + idx, mask=ok)
     silu = x / 1 + tl.exp(-x)
     tl.store(z_ptr + idx, silu * y, mask=ok)
-== silu_gate: the gate of the other
-    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ok = idx < n
-    x = tl.load(x_ptr + idx, mask=ok)
-    y = tl.load(y_ptr + idx, mask=ok)
-    tl.store(z_ptr + idx, y * tl.sigmoid(y) * x, mask=ok)
 == outer_add: the rows of a program by the columns
     i = tl.program_id(0) * COLUMNS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -136,13 +104,6 @@ _TEXT = """
     x = tl.load(x_ptr + p, mask=m)
     x = tl.where(b[None, :] <= a[:, None], x, float("-inf"))
     tl.store(z_ptr + p, x, mask=m)
-== pad: no upper bound
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    own = (i[:, None] >= 1) & (j[None, :] >= 1)
-    x = tl.load(x_ptr + (i[:, None] - 1) * columns + j[None, :] - 1, mask=own, other=0.0)
-    m = (i[:, None] < rows + 2) & (j[None, :] < columns + 2)
-    tl.store(z_ptr + i[:, None] * (columns + 2) + j[None, :], x, mask=m)
 == pad: the border is not written
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -155,11 +116,6 @@ _TEXT = """
     lanes = tl.arange(0, BLOCK)
     t = tl.load(table_ptr + id * width + lanes, mask=lanes < width)
     tl.store(z_ptr + id * width + lanes, t, mask=lanes < width)
-== sum_rows: stored by every lane
-    row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
-    tl.store(z_ptr + lanes, tl.sum(x, axis=0))
 == sum_rows: the mask is the block's
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -191,13 +147,6 @@ _TEXT = """
         x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
         s += tl.sum(x, axis=0)
     tl.store(z_ptr + row, s)
-== moments: the mean is not squared
-    row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
-    mean = tl.sum(x, axis=0) / columns
-    tl.store(mean_ptr + row, mean)
-    tl.store(variance_ptr + row, tl.sum(x * x, axis=0) / columns - mean)
 == moments: one degree of freedom less
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -511,6 +460,68 @@ _TEXT = """
         mbarrier.wait(bar, 0)
         v = buf.index(t % 2).load(lay)
         gl.store(z_ptr + t * 4096 + r[:, None] * 64 + c[None, :], v * 2)
+== running_sum: the largest sum is carried
+    row = tl.program_id(0)
+    carry = 0.0
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        m = lanes < columns
+        x = tl.load(x_ptr + row * columns + lanes, mask=m, other=0.0)
+        c = carry + tl.cumsum(x, axis=0)
+        tl.store(z_ptr + row * columns + lanes, c, mask=m)
+        carry = tl.max(c, axis=0)
+== rms_norm: the mean of the weighted squares
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    m = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=m, other=0.0)
+    w = tl.load(weight_ptr + lanes, mask=m, other=0.0)
+    xw = x * w
+    ms = tl.sum(xw * xw, axis=0) / columns
+    tl.store(z_ptr + row * columns + lanes, xw / tl.sqrt(ms + eps), mask=m)
+"""
+
+_TWO_FAULTS = """
+== add: 128 is written out; minus
+    idx = tl.program_id(0) * 128 + tl.arange(0, BLOCK)
+    ok = idx < n
+    x = tl.load(x_ptr + idx, mask=ok)
+    y = tl.load(y_ptr + idx, mask=ok)
+    tl.store(z_ptr + idx, x - y, mask=ok)
+== scale_and_shift: the sum is scaled; the mask has one too many
+    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ok = idx <= n
+    x = tl.load(x_ptr + idx, mask=ok)
+    tl.store(z_ptr + idx, a * (x + b), mask=ok)
+== causal_mask: without the diagonal; zeros
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    m = (i[:, None] < rows) & (j[None, :] < columns)
+    p = i[:, None] * columns + j[None, :]
+    x = tl.load(x_ptr + p, mask=m)
+    x = tl.where(j[None, :] < i[:, None], x, 0.0)
+    tl.store(z_ptr + p, x, mask=m)
+== gather_rows: rows of a block; the mask has one too many
+    row = tl.program_id(0)
+    id = tl.load(ids_ptr + row)
+    lanes = tl.arange(0, BLOCK)
+    m = lanes <= width
+    t = tl.load(table_ptr + id * BLOCK + lanes, mask=m)
+    tl.store(z_ptr + row * width + lanes, t, mask=m)
+== softmax: base 2; not divided
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    m = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=m, other=float("-inf"))
+    e = tl.exp2(x - tl.max(x, axis=0))
+    tl.store(z_ptr + row * columns + lanes, e, mask=m)
+== rms_norm: the mean over the block; no weight
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    m = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=m, other=0.0)
+    ms = tl.sum(x * x, axis=0) / BLOCK
+    tl.store(z_ptr + row * columns + lanes, x / tl.sqrt(ms + eps), mask=m)
 """
 
 
@@ -530,4 +541,7 @@ def _cell(exercise: str, body: str) -> str:
     return f"{IMPORTS}{above}{decorator}{exercise_named(exercise).first_line}\n{body}"
 
 
-ANSWERS = _answers(_TEXT)
+TWO_FAULTS = _answers(_TWO_FAULTS)
+"""Answers with two independent mistakes, both of which are named."""
+
+ANSWERS = [*_answers(_TEXT), *TWO_FAULTS]

@@ -33,7 +33,7 @@ def test_no_right_results_are_read_from_memory(monkeypatch: pytest.MonkeyPatch) 
     right_results = Exercise.right_results
 
     def right_there(self: Exercise, case: Case) -> dict[str, Within]:
-        (right,) = right_results(self, case).values()
+        right = right_results(self, case)["z_ptr"]
         held[: right.values.numel()] = right.values
         return {"z_ptr": replace(right, values=held[: right.values.numel()])}
 
