@@ -119,7 +119,7 @@ def test_a_tensor_without_dimensions_is_followed_too() -> None:
     trace = kernellab.trace(counted, (3,), total, programs="all")
     assert int(trace.memory("total_ptr")) == 3
     assert [int(trace.memory("total_ptr", step)) for step in (0, 1)] == [1, 2]
-    assert "total_ptr" in trace.show().html()
+    assert "total_ptr" in trace.show().still_html()
     assert (last_writers(trace, "total_ptr") == len(trace) - 1).all()
 
 
