@@ -101,6 +101,7 @@ export class TuningExplorer {
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
   private readonly answer = element("div", { class: "kl-answer" });
+  private readonly top = element("div", {}, this.answer, this.head);
   private readonly help: KeyHelp;
   /** What is selected. It is always there: a plot that changed its height with the selection would run away from a rectangle. */
   private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status" });
@@ -148,7 +149,6 @@ export class TuningExplorer {
     this.overview = element(
       "div",
       { class: "kl-overview" },
-      this.answer,
       this.toolbar(),
       this.help.dom,
       this.filters,
@@ -156,7 +156,7 @@ export class TuningExplorer {
       this.chosen,
       this.words,
     );
-    dom.append(this.head, this.overview, this.opened);
+    dom.append(this.top, this.overview, this.opened);
     dom.classList.toggle("kl-no-plots", this.plots.length === 0);
     this.frame.dom.hidden = this.plots.length === 0;
     this.main.querySelector<HTMLElement>(".kl-splitter")!.hidden = this.plots.length === 0;
@@ -615,7 +615,7 @@ export class TuningExplorer {
       ),
       nested,
     );
-    this.overview.hidden = this.head.hidden = true;
+    this.overview.hidden = this.top.hidden = true;
     this.opened.hidden = false;
     this.explorer = make(nested);
     nested.focus({ preventScroll: true });
@@ -674,7 +674,7 @@ export class TuningExplorer {
     this.explorer = null;
     this.opened.replaceChildren();
     this.opened.hidden = true;
-    this.overview.hidden = this.head.hidden = false;
+    this.overview.hidden = this.top.hidden = false;
     this.table.draw(); // what was opened is here now
     this.drawPlot();
     (this.plots.length > 0 ? this.frame.dom : this.dom).focus({ preventScroll: true });
