@@ -16,7 +16,6 @@ from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
 from tests.support.messages import Raised
-from tests.support.notebook_session import StartNotebook
 from tests.viz import layout_fixture
 from tests.viz.browser import OpenPage
 
@@ -103,21 +102,6 @@ def test_tiles_of_one_layout_share_a_card() -> None:
     assert len(pairs) < len(tiles)
     assert words.count("Basis vectors") == len(pairs)
     assert all(tile.operation in words for tile in tiles)
-
-
-@pytest.mark.slow
-def test_tilelayout_in_a_notebook(notebook: StartNotebook) -> None:
-    cell = (
-        "%%tilekernel --no-compile\n@triton.jit\ndef total(x_ptr, out_ptr, N: tl.constexpr):\n"
-        "    x = tl.load(x_ptr + tl.arange(0, N))\n    tl.store(out_ptr, tl.sum(x))\n"
-    )
-    lab = notebook("%load_ext kernellab", "import triton, triton.language as tl", cell)
-    line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
-    outcome = lab.run(line)
-    assert "x: 1024 of f32" in outcome.still["text/plain"]
-    refused = lab.run("%tilelayout total missing --sig '*fp32:16, *fp32:16' --constexpr N=1024")
-    assert refused.error == "LayoutError"
-    assert "missing" in refused.message
 
 
 # In a browser
