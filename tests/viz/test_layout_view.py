@@ -10,7 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 import kernellab
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout
+from kernellab.viz import launch_tabs
 from kernellab.viz.kit.view import Card, View
+from kernellab.viz.launch_tabs import displayed
 from kernellab.viz.layouts import LayoutView, element_bits
 from tests.support import versions
 from tests.support.compiled import of_corpus
@@ -102,6 +104,16 @@ def test_tiles_of_one_layout_share_a_card() -> None:
     assert len(pairs) < len(tiles)
     assert words.count("Basis vectors") == len(pairs)
     assert all(tile.operation in words for tile in tiles)
+
+
+def test_a_layout_is_displayed_by_its_view_unless_it_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = displayed(mma())
+    assert view is not None
+    assert view.data.kind == "layout"
+    monkeypatch.setattr(launch_tabs, "LARGEST", 100)
+    assert displayed(mma()) is None
 
 
 # In a browser
