@@ -136,7 +136,8 @@ def _variables(trace: Trace, step: Step) -> tuple[list[tuple[str, ...]], list[st
     """
     given, changed = step.frame.given, step.changed_numbers
     known = trace.variables_at(step.frame, step.number)
-    rows, constants = [], []
+    rows: list[tuple[str, ...]] = []
+    constants: list[str] = []
     for name, value in sorted(known.items(), key=lambda item: item[0] not in changed):
         is_given = name in given and not value.shape
         if name in changed or not (is_given or value.kind == "constant"):
