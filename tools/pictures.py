@@ -259,7 +259,6 @@ def main() -> None:
 NOTEBOOKS = {
     "notebook": ("#jp-main-content-panel", 1000, 770),
     "checking": ("#jp-main-content-panel", 1000, 1010),
-    "stepper": ("#jp-main-content-panel", 1180, 1310),
     "exercise_answer": (".kl-container", 1000, 1010),
 }
 """Name -> what is taken of the page, and the size of the window in CSS pixels."""

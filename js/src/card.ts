@@ -7,6 +7,7 @@ import { band } from "./parts/band";
 import { swatch } from "./parts/bar";
 import { cardTable, type TableWays, worded } from "./parts/table";
 import { tileRow } from "./parts/tile";
+import { copy } from "./parts/toolbar";
 import type { Beside, Seen } from "./tabs";
 
 /** Milliseconds. A kernel that runs all cells of a notebook answers after the last of them. */
@@ -18,7 +19,7 @@ export class CardView implements Seen {
     link: (to) => this.way(to),
     insert: (cell) => {
       if (this.request !== null && isInNotebook(this.content)) void insertBelow(this.content, cell);
-      else void navigator.clipboard.writeText(cell);
+      else void copy(cell);
     },
     apply: (data) => this.apply(data),
   };

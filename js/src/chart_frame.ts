@@ -1,7 +1,7 @@
 // Where a chart is shown: what is pointed at by pointer or keys, clicks, and a rectangle that selects what it holds.
 import type { Chart, Spot } from "./chart";
 import { element } from "./dom";
-import { configWords, factsOf, STANDING, type TuningState } from "./tuning_state";
+import { factsOf, STANDING, type TuningState } from "./tuning_state";
 
 export interface ChartEvents {
   /** A config was clicked; `adding` where it is to be added to the selection. */
@@ -149,14 +149,8 @@ export class ChartFrame {
     const at = chart.spots.findIndex((spot) => spot.place !== null && spot.place === state.pointed);
     if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") {
       const last = chart.spots.length - 1;
-      let next =
-        event.key === "Home"
-          ? 0
-          : event.key === "End"
-            ? last
-            : at < 0
-              ? 0
-              : chart.step(at, event.key);
+      const isFirst = event.key === "Home" || (at < 0 && event.key !== "End");
+      let next = isFirst ? 0 : event.key === "End" ? last : chart.step(at, event.key);
       const forwards = next >= at;
       while (chart.spots[next]?.place === null) next += forwards ? 1 : -1; // baselines are not configs
       const spot = chart.spots[Math.max(0, Math.min(last, next))];
@@ -197,11 +191,7 @@ export class ChartFrame {
   private words(place: number, spot: Spot): HTMLElement[] {
     const config = this.state.data.configs[place]!;
     const { mark, words } = STANDING[config.standing];
-    const title = element(
-      "b",
-      {},
-      `${config.number}: ${configWords(this.state.sweepOf(place), config)}`,
-    );
+    const title = element("b", {}, this.state.nameOf(place));
     const facts = factsOf(config).map(([name, value]) =>
       element("div", {}, element("span", { class: "kl-soft" }, name), element("span", {}, value)),
     );

@@ -383,7 +383,6 @@ export interface StepFrame {
   readonly partition: string;
   readonly caller: number | null;
   readonly called_from: string;
-  readonly parameters: readonly string[];
   readonly given: Readonly<Record<string, number>>;
 }
 
@@ -407,7 +406,6 @@ export interface StepWrite {
   readonly argument: number;
   readonly places: number;
   readonly at: number;
-  readonly words: string;
 }
 
 /** One step. */

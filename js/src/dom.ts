@@ -28,6 +28,14 @@ export function scrolledByKeys(box: HTMLElement): HTMLElement {
   return box;
 }
 
+/** Where a view says what happens, aloud too. */
+export const statusLine = (): HTMLElement =>
+  element("div", { class: "kl-status", role: "status", "aria-live": "polite" });
+
+/** Controls in a row, which has a name. */
+export const toolbar = (label: string, ...controls: Child[]): HTMLElement =>
+  element("div", { class: "kl-tools", role: "toolbar", "aria-label": label }, ...controls);
+
 /** A button that looks like one of ours. */
 export function button(words: string, title: string, onclick: () => void): HTMLButtonElement {
   return element("button", { type: "button", class: "kl-button", title, onclick }, words);

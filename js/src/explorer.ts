@@ -1,6 +1,6 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView } from "./data";
-import { element, onKeys } from "./dom";
+import { element, onKeys, statusLine } from "./dom";
 import {
   type Column,
   firstColumns,
@@ -53,11 +53,7 @@ export class Explorer implements Seen {
   private readonly toolbar: Toolbar;
   private readonly panes: Panes;
   private readonly facts = element("div", { class: "kl-facts" });
-  private readonly status = element("div", {
-    class: "kl-status",
-    role: "status",
-    "aria-live": "polite",
-  });
+  private readonly status = statusLine();
   private readonly width: ResizeObserver;
   private readonly between = splitter("Width of the list of passes");
 

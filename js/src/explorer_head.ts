@@ -1,6 +1,7 @@
 // What is above the panes: the compilations and what is known of them, and the facts of the selected pass.
 import type { IrSide, IrView, PassData } from "./data";
 import { element } from "./dom";
+import { worded } from "./parts/table";
 import { changeWords, milliseconds, type Row } from "./pass_list";
 import type { Side } from "./side";
 
@@ -109,7 +110,7 @@ export function passFacts(
     ),
     ...(words.length > 0 ? [element("div", { class: "kl-op-changes" }, words.join(" · "))] : []),
     ...(note
-      ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))]
+      ? [element("details", {}, element("summary", {}, "What this pass does"), ...worded(note))]
       : []),
   ];
 }
@@ -130,11 +131,4 @@ function costWords(pass: PassData): string {
       ? ` · ${pass.ops_after.toLocaleString("en")} operations ${changeWords(pass)}`
       : "";
   return `${milliseconds(pass.seconds)} ms${size}`;
-}
-
-/** A note's text, in which `words` between backquotes are code. */
-function prose(note: string): Node[] {
-  return note
-    .split("`")
-    .map((part, at) => (at % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
 }

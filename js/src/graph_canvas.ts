@@ -574,7 +574,11 @@ export class GraphCanvas {
     const [left, top] = [this.at.x, this.at.y];
     const [right, bottom] = [left + all.width * this.scale, top + all.height * this.scale];
     if (left >= 0 && top >= 0 && right <= space.width && bottom <= space.height) return null;
-    const scale = Math.min(MAP.width / all.width, MAP.height / all.height, this.scale / 2);
+    const [wide, high] = [
+      Math.min(MAP.width, space.width / 5),
+      Math.min(MAP.height, space.height / 4),
+    ];
+    const scale = Math.min(wide / all.width, high / all.height, this.scale / 2);
     const below =
       this.tools.offsetWidth > space.width - 2 * MAP.width ? this.tools.offsetHeight : 0;
     const at = { x: space.width - all.width * scale, y: space.height - below - all.height * scale };

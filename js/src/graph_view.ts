@@ -1,6 +1,6 @@
 // torch.compile's levels: a drawn graph, the pairs that were fused or not, and texts, linked by provenance.
 import type { GraphChain, GraphView } from "./data";
-import { button, choice, element, onKeys } from "./dom";
+import { button, choice, element, onKeys, toolbar } from "./dom";
 import { radios, turnOn } from "./parts/toolbar";
 import { GraphCanvas } from "./graph_canvas";
 import { Fusions } from "./graph_fusions";
@@ -32,11 +32,7 @@ export class GraphExplorer implements Seen {
   private readonly canvas: GraphCanvas;
   private readonly fusions: Fusions;
   private readonly texts: Texts;
-  private readonly tools = element("div", {
-    class: "kl-tools",
-    role: "toolbar",
-    "aria-label": "View",
-  });
+  private readonly tools = toolbar("View");
   private readonly search = element("input", {
     type: "search",
     class: "kl-input",

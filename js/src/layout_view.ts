@@ -1,6 +1,6 @@
 // The layout view: a tile's elements, and the threads or the memory that hold them; hover leads from either to the other.
 import type { LayoutView, TileData } from "./data";
-import { choice, element, onKeys } from "./dom";
+import { choice, element, onKeys, statusLine, toolbar } from "./dom";
 import { onTheme } from "./theme";
 import { colorings, firstColoring, legendEntry, scaleLegend, scaleOf } from "./layout_colors";
 import { TileLayout, MOVES, type Move, moves } from "./layout_math";
@@ -40,20 +40,12 @@ export class LayoutExplorer implements Seen {
   private layouts: TileLayout[] = [];
   private moved: Move[] | null = null;
   private pointed: Pointed | null = null;
-  private readonly tools = element("div", {
-    class: "kl-tools",
-    role: "toolbar",
-    "aria-label": "View",
-  });
+  private readonly tools = toolbar("View");
   private readonly words = element("div", { class: "kl-layout-words" });
   private readonly lead = element("div", { class: "kl-card-note kl-card-lead" });
   private readonly stage = element("div", { class: "kl-panels" });
   private readonly legend = element("div", { class: "kl-legend" });
-  private readonly status = element("div", {
-    class: "kl-status",
-    role: "status",
-    "aria-live": "polite",
-  });
+  private readonly status = statusLine();
   private readonly watcher: ResizeObserver;
   private width = 0;
 

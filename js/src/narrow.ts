@@ -1,7 +1,7 @@
 // A place too narrow for texts side by side: a style sheet puts them below each other.
 
 /** Pixels. */
-const NARROW = 760;
+export const NARROW = 760;
 
 /** Keeps the class "kl-narrow" of an element, from now on until the observer is disconnected. `changed` is called after each change of its width, also where it comes back to a page that had taken it out. */
 export function followWidth(dom: HTMLElement, changed?: () => void): ResizeObserver {

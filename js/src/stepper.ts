@@ -1,7 +1,7 @@
 // The stepper: a recorded trace, step by step, forwards and backwards; it needs no kernel.
 import "./stepper.css";
 import type { StepData, StepperView } from "./data";
-import { button, choice, element, onKeys } from "./dom";
+import { button, choice, element, onKeys, statusLine, toolbar } from "./dom";
 import { KeyHelp } from "./parts/toolbar";
 import { onTheme } from "./theme";
 import type { KernelRequest } from "./kernel";
@@ -60,11 +60,7 @@ export class StepperExplorer implements Seen {
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
   private readonly flights = element("div", { class: "kl-flights" });
   private readonly help = new KeyHelp(HELP);
-  private readonly status = element("div", {
-    class: "kl-status",
-    role: "status",
-    "aria-live": "polite",
-  });
+  private readonly status = statusLine();
   private readonly theme: MutationObserver;
   private readonly width: ResizeObserver;
   private pointed: Pointed | null = null;
@@ -239,9 +235,8 @@ export class StepperExplorer implements Seen {
 
   private moves(): HTMLElement {
     const { reader } = this;
-    return element(
-      "div",
-      { class: "kl-tools", role: "toolbar", "aria-label": "Steps" },
+    return toolbar(
+      "Steps",
       this.player.button,
       this.player.speed,
       element(
@@ -298,9 +293,8 @@ export class StepperExplorer implements Seen {
         button("▶", `Next ${title}`, () => search(true)),
         ...more,
       );
-    return element(
-      "div",
-      { class: "kl-tools", role: "toolbar", "aria-label": "Searches" },
+    return toolbar(
+      "Searches",
       pair("change of", "change", (forwards) => this.seekChange(forwards), this.variable),
       pair("access to", "access", (forwards) => this.seekAccess(forwards), this.tensor),
       pair("run", "breakpoint", (forwards) => this.run(forwards)),

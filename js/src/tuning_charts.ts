@@ -195,7 +195,7 @@ export function resourceChart(
     );
     const amount = measureWords(measure, measure.of(entry.config)!);
     const above = up.at((1 + error) * measure.of(entry.config)!) - 5;
-    if (LETTER * amount.length + 2 <= gap)
+    if (1.3 * LETTER * amount.length + 4 <= gap)
       sheet.text(amount, x, above, "middle", "kl-axis-text kl-amount");
     else if (entry.config.standing === "candidate" && error > 0)
       sheet.text(STANDING.candidate.mark, x, above, "middle", "kl-star");

@@ -1,5 +1,6 @@
 // What a reader has chosen in a view of sweeps: one state that the plots and the table share.
 import type { ConfigData, SweepData, TuningView } from "./data";
+import { percentWords } from "./parts/bar";
 import { numberWords } from "./scales";
 
 export type Value = string | number | null;
@@ -62,6 +63,12 @@ export class TuningState {
 
   sweepOf(place: number): SweepData {
     return this.data.sweeps[this.data.configs[place]!.sweep]!;
+  }
+
+  /** A config's number and values. */
+  nameOf(place: number): string {
+    const config = this.data.configs[place]!;
+    return `${config.number}: ${configWords(this.sweepOf(place), config)}`;
   }
 
   /** All configs of the sweep. */
@@ -211,8 +218,6 @@ export const RESOURCES: readonly Measure[] = [
   { name: "shared", axis: "shared memory of a program, bytes", of: (config) => config.shared },
 ];
 
-const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
-
 function numeric(
   name: string,
   title: string,
@@ -290,7 +295,7 @@ const KNOWN: readonly Column[] = [
       "occupancy",
       "warps on a multiprocessor over the most possible, by the model",
       (config) => config.occupancy,
-      percent,
+      percentWords,
     ),
   ),
   inWords(
@@ -413,7 +418,7 @@ export function factsOf(config: ConfigData): [string, string][] {
   if (config.occupancy !== null)
     add(
       "occupancy",
-      `${percent(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`,
+      `${percentWords(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`,
     );
   add("matrix", config.matrix);
   add("same result as", config.checked);

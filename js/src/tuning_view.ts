@@ -2,13 +2,14 @@
 import "./tuning.css";
 import type { Chart } from "./chart";
 import { ChartFrame } from "./chart_frame";
-import type { SizesData, TuningView } from "./data";
-import { button, choice, element, onKeys } from "./dom";
+import type { TuningView } from "./data";
+import { button, choice, element, onKeys, toolbar } from "./dom";
 import { Explorer } from "./explorer";
 import { type KernelRequest, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
 import { copyButton, KeyHelp, radios, turnOn } from "./parts/toolbar";
+import { NARROW } from "./narrow";
 import { splitter } from "./splitter";
 import {
   againstChart,
@@ -22,7 +23,6 @@ import { sizesChart } from "./tuning_sizes";
 import {
   byResource,
   type Change,
-  configWords,
   droppedWords,
   levels,
   type Measure,
@@ -73,9 +73,6 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
-/** Pixels below which the table goes below the plot. */
-const NARROW = 760;
-
 export class TuningExplorer {
   private readonly state: TuningState;
   private readonly openings: Openings;
@@ -93,14 +90,11 @@ export class TuningExplorer {
   private log: boolean | null = null;
   private tabs = element("span");
   private readonly options = element("span", { class: "kl-group" });
-  private readonly filters = element("div", {
-    class: "kl-tools kl-filters",
-    role: "toolbar",
-    "aria-label": "Filters",
-  });
+  private readonly filters = toolbar("Filters");
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
   private readonly answer = element("div", { class: "kl-answer" });
+  private readonly top = element("div", {}, this.answer, this.head);
   private readonly help: KeyHelp;
   /** What is selected. It is always there: a plot that changed its height with the selection would run away from a rectangle. */
   private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status" });
@@ -148,15 +142,14 @@ export class TuningExplorer {
     this.overview = element(
       "div",
       { class: "kl-overview" },
-      this.answer,
-      this.toolbar(),
+      this.plotTools(),
       this.help.dom,
       this.filters,
       this.main,
       this.chosen,
       this.words,
     );
-    dom.append(this.head, this.overview, this.opened);
+    dom.append(this.top, this.overview, this.opened);
     dom.classList.toggle("kl-no-plots", this.plots.length === 0);
     this.frame.dom.hidden = this.plots.length === 0;
     this.main.querySelector<HTMLElement>(".kl-splitter")!.hidden = this.plots.length === 0;
@@ -179,16 +172,12 @@ export class TuningExplorer {
 
   // What there is to choose from
 
-  private get sizes(): readonly SizesData[] {
-    return this.data.sizes;
-  }
-
   private offered(): Plot[] {
     const untimed = this.state.entries.every(({ config }) => config.us === null);
     if (untimed)
       return this.resources().length > 0 && this.data.configs.length > 1 ? ["resource"] : [];
     return PLOTS.map(({ value }) => value).filter(
-      (plot) => plot !== "sizes" || this.sizes.length > 0,
+      (plot) => plot !== "sizes" || this.data.sizes.length > 0,
     );
   }
 
@@ -198,12 +187,11 @@ export class TuningExplorer {
     );
   }
 
-  private toolbar(): HTMLElement {
+  private plotTools(): HTMLElement {
     const offered = PLOTS.filter(({ value }) => this.plots.includes(value));
     this.tabs = radios("Plot", offered, (plot) => this.setPlot(plot));
-    return element(
-      "div",
-      { class: "kl-tools", role: "toolbar", "aria-label": "Plots" },
+    return toolbar(
+      "Plots",
       ...(this.plots.length > 1 ? [this.tabs] : []),
       this.options,
       element("span", { class: "kl-space" }),
@@ -238,13 +226,14 @@ export class TuningExplorer {
   }
 
   private drawHead(): void {
-    const { current, data } = { current: this.state.current, data: this.data };
+    const { data, state } = this;
+    const { current } = state;
     const several = data.sweeps.length > 1;
     const sweeps = choice(
       "Sweep",
       data.sweeps.map(({ name }, at) => ({ value: String(at), words: name })),
-      String(this.state.sweep),
-      (value) => this.state.choose(Number(value)),
+      String(state.sweep),
+      (value) => state.choose(Number(value)),
     );
     this.head.replaceChildren(
       element("b", {}, data.title),
@@ -317,6 +306,7 @@ export class TuningExplorer {
           state.notify("shown");
         }),
       );
+    this.filters.classList.add("kl-filters");
     this.filters.hidden = varying.length === 0;
   }
 
@@ -344,7 +334,7 @@ export class TuningExplorer {
 
   private chart(wishes: Wishes): Chart | string {
     const { state } = this;
-    if (this.plot === "sizes") return sizesChart(this.sizes[this.unit]!, wishes);
+    if (this.plot === "sizes") return sizesChart(this.data.sizes[this.unit]!, wishes);
     if (this.plot === "resource" && state.ranked.length === 0)
       return resourceChart(state, this.measure, wishes);
     if (state.ranked.length === 0)
@@ -377,7 +367,7 @@ export class TuningExplorer {
 
   private isLog(): boolean {
     if (this.log !== null) return this.log;
-    if (this.plot === "sizes") return this.sizes[this.unit]!.unit === "us";
+    if (this.plot === "sizes") return this.data.sizes[this.unit]!.unit === "us";
     return isWide(ranked(this.state.all).map(({ config }) => config.us!));
   }
 
@@ -388,13 +378,14 @@ export class TuningExplorer {
         : null;
     const pick = (
       label: string,
-      names: readonly string[],
+      values: readonly string[],
       chosen: string,
       then: (value: string) => void,
+      words = (value: string): string => value,
     ): HTMLElement =>
       choice(
         label,
-        names.map((name) => ({ value: name, words: name })),
+        values.map((value) => ({ value, words: words(value) })),
         chosen,
         (value) => {
           then(value);
@@ -422,26 +413,24 @@ export class TuningExplorer {
         pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)),
       );
     const baselines = Object.keys(this.state.current.baselines);
-    if (this.plot === "times" && baselines.length > 0) {
-      const options = baselines.map((name) => ({ value: name, words: `% of ${name}` }));
-      const shown = choice(
-        "Times as",
-        [{ value: "", words: "us" }, ...options],
-        this.against,
-        (name) => {
-          this.against = name;
-          this.drawPlot();
-        },
+    const timeWords = (name: string): string => (name === "" ? "us" : `% of ${name}`);
+    if (this.plot === "times" && baselines.length > 0)
+      made.push(
+        pick(
+          "Times as",
+          ["", ...baselines],
+          this.against,
+          (name) => (this.against = name),
+          timeWords,
+        ),
       );
-      made.push(shown);
-    }
     if (this.plot === "sizes")
       made.push(
         pick(
           "Unit",
-          this.sizes.map(({ unit }) => unit),
-          this.sizes[this.unit]!.unit,
-          (unit) => (this.unit = this.sizes.findIndex((one) => one.unit === unit)),
+          this.data.sizes.map(({ unit }) => unit),
+          this.data.sizes[this.unit]!.unit,
+          (unit) => (this.unit = this.data.sizes.findIndex((one) => one.unit === unit)),
         ),
       );
     if (this.plot !== "heatmap" && (this.plot === "sizes" || this.state.ranked.length > 0)) {
@@ -476,11 +465,6 @@ export class TuningExplorer {
       this.open(selected);
   }
 
-  private name(place: number): string {
-    const config = this.data.configs[place]!;
-    return `${config.number}: ${configWords(this.state.sweepOf(place), config)}`;
-  }
-
   private drawChosen(): void {
     this.requested++;
     clearInterval(this.ticking);
@@ -493,7 +477,7 @@ export class TuningExplorer {
     const space = spaceOf(this.state.current, configs);
     const words =
       selected.length === 1
-        ? [this.name(selected[0]!), droppedWords(configs[0]!)].filter(Boolean).join(": ")
+        ? [this.state.nameOf(selected[0]!), droppedWords(configs[0]!)].filter(Boolean).join(": ")
         : `${selected.length} configs selected`;
     const more = space.count - selected.length;
     const around =
@@ -600,7 +584,7 @@ export class TuningExplorer {
     const names = places.map((place) =>
       element(
         "span",
-        { class: "kl-opened-name", title: this.name(place) },
+        { class: "kl-opened-name", title: this.state.nameOf(place) },
         `${this.nameBeside(place, places)}${this.timeWords(place)}`,
       ),
     );
@@ -615,7 +599,7 @@ export class TuningExplorer {
       ),
       nested,
     );
-    this.overview.hidden = this.head.hidden = true;
+    this.overview.hidden = this.top.hidden = true;
     this.opened.hidden = false;
     this.explorer = make(nested);
     nested.focus({ preventScroll: true });
@@ -633,7 +617,9 @@ export class TuningExplorer {
         ? [`${name}=${valueWords(config.values[at] ?? null)}`]
         : [],
     );
-    return differs.length > 0 ? `${config.number}: ${differs.join(", ")}` : this.name(place);
+    return differs.length > 0
+      ? `${config.number}: ${differs.join(", ")}`
+      : this.state.nameOf(place);
   }
 
   private timeWords(place: number): string {
@@ -653,7 +639,7 @@ export class TuningExplorer {
       { value: "", words: "nothing" },
       ...others.map(({ place }) => ({
         value: String(place),
-        words: `${this.name(place)}${this.timeWords(place)}`,
+        words: `${this.state.nameOf(place)}${this.timeWords(place)}`,
       })),
     ];
     const made = choice(
@@ -674,7 +660,7 @@ export class TuningExplorer {
     this.explorer = null;
     this.opened.replaceChildren();
     this.opened.hidden = true;
-    this.overview.hidden = this.head.hidden = false;
+    this.overview.hidden = this.top.hidden = false;
     this.table.draw(); // what was opened is here now
     this.drawPlot();
     (this.plots.length > 0 ? this.frame.dom : this.dom).focus({ preventScroll: true });

@@ -39,7 +39,6 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
     partition: "",
     caller: null,
     called_from: "",
-    parameters: [],
     given: {},
   };
   const data: StepperView = {
@@ -107,13 +106,13 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
         line: 2,
         changed: { acc: 3 },
         accesses: [{ operation: "store", argument: 0, places: 0, words: "" }],
-        writes: [{ argument: 0, places: 0, at: 32, words: "" }],
+        writes: [{ argument: 0, places: 0, at: 32 }],
       }),
       step({
         frame: 2,
         line: 2,
         accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }],
-        writes: [{ argument: 0, places: 1, at: 40, words: "" }],
+        writes: [{ argument: 0, places: 1, at: 40 }],
       }),
     ],
     wrong: null,
@@ -344,7 +343,7 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
   const part = {
     elements: data.arguments[0]!.elements!,
     places: [{ at: 16, runs: 1, count: 2 }],
-    steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24, words: "" }] } },
+    steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24 }] } },
   };
   const tensor = new TensorMemory(new TraceReader(data, buffer), 0, { part, buffer: sent });
   tensor.goTo(3);

@@ -558,7 +558,7 @@ class Trace(Sequence[Step]):
 
         Returns:
             What notebooks display as a widget, and terminals as text;
-            `.to_html(path)` writes it as one page, `.html()`, `.png()`, `.text()` give stills.
+            `.to_html(path)` writes it as one page; `.text()` is the step as text.
         """
         return show(self, **({} if step is None else {"step": self._step(step).number}))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -16,7 +16,6 @@ from kernellab.compiler.analyses.records import (
     TensorBuffer,
     TensorMemory,
 )
-from kernellab.errors import SourcePosition
 from kernellab.viz.kit.figure import FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, INK, VERMILION, ink_on
 
@@ -27,8 +26,6 @@ _LETTER = 0.0098
 """How wide a letter of a label is, as a share of the picture's width."""
 _LINE = 0.047
 """How high a line of a label is, as a share of the picture's height."""
-_GAP = 0.008
-"""Between a buffer and a label beside it, as a share of the picture's width."""
 _TICK = 0.032
 """How far apart line numbers have to be, as a share of the picture's width."""
 
@@ -37,9 +34,6 @@ _LEAST_WIDTH = 0.006
 
 _HEADROOM = 1.07
 """How high the picture is, in totals."""
-
-_MOST_BESIDE = 24
-"""With more buffers, no name is written beside a rectangle: it would not be clear whose it is."""
 
 _MOST_LISTED = 12
 """Buffers that are named below the picture, for want of space in it: the largest."""
@@ -96,9 +90,7 @@ class _Chart:
     ticks: tuple[tuple[int, str], ...]
     borders: tuple[int, ...]
     """Where one part of the memory ends and another begins."""
-    positions: tuple[tuple[int, SourcePosition], ...]
-    loops: tuple[tuple[int, int], ...]
-    warp_groups: tuple[tuple[int, int], ...]
+    memory: SharedMemory | TensorMemory
 
 
 def _chart(memory: SharedMemory | TensorMemory) -> _Chart:
@@ -110,10 +102,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
     words = f"{count}; dashed: the {total:,} bytes that a launch asks for"
     if busiest is not None:
-        words += (
-            f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated "
-            "from life spans)"
-        )
+        words += _MOST_IN_USE % f"{memory.bytes_in_use(busiest):,}"
     shown = (
         ["hatched: scratch space of one operation"]
         if any(buffer.is_scratch for buffer in memory.buffers)
@@ -146,9 +135,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         upwards="offset in shared memory",
         ticks=ticks,
         borders=(),
-        positions=memory.positions,
-        loops=memory.loops,
-        warp_groups=memory.warp_groups,
+        memory=memory,
     )
 
 
@@ -158,10 +145,7 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
     words = f"{count}; dashed: the {total} columns (of 512) that the program asks for"
     if busiest is not None:
-        words += (
-            f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated "
-            "from life spans)"
-        )
+        words += _MOST_IN_USE % memory.columns_in_use(busiest)
     halved = any(buffer.rows != 128 for buffer in memory.buffers)
     shown = (
         ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []
@@ -194,10 +178,11 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
         upwards="column of tensor memory",
         ticks=ticks,
         borders=(total,) if halved else (),
-        positions=memory.positions,
-        loops=memory.loops,
-        warp_groups=memory.warp_groups,
+        memory=memory,
     )
+
+
+_MOST_IN_USE = "; triangle: most in use at once, %s (estimated from life spans)"
 
 
 def _of(memory: SharedMemory | TensorMemory) -> str:
@@ -227,8 +212,8 @@ def _draw(chart: _Chart) -> Figure:
     axes.set_ylim(0, chart.total * _HEADROOM)
     _draw_regions(axes, chart)
     colors = _colors(chart.pieces)
-    boxes = {piece: _draw_piece(axes, piece, colors[_plain(piece.name)]) for piece in chart.pieces}
-    unnamed = list(_name(axes, boxes, colors))
+    by_size = sorted(chart.pieces, key=lambda piece: -piece.size)
+    unnamed = [each for each in by_size if not _draw_piece(axes, each, colors[_plain(each.name)])]
     _list_below(figure, unnamed, colors)
     for border in chart.borders:
         axes.axhline(border, color=INK, linewidth=0.8)
@@ -267,12 +252,21 @@ def _colors(pieces: Sequence[_Piece]) -> Mapping[str, str]:
     return {name: BLIND_SAFE[place % (len(BLIND_SAFE) - 1)] for place, name in enumerate(names)}
 
 
+_BRACKET = {
+    "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
+    "color": INK,
+    "linewidth": 0.8,
+    "shrinkA": 0,
+    "shrinkB": 0,
+}
+
+
 def _draw_regions(axes: Axes, chart: _Chart) -> None:
     """Loops as brackets at the top, the parts of a warp-specialized kernel as shades."""
-    for start, end in chart.warp_groups:
+    for start, end in chart.memory.warp_groups:
         axes.axvspan(start, end + 1, color=INK, alpha=0.1, linewidth=0)
     low, high = axes.get_xlim()
-    for start, end in chart.loops:
+    for start, end in chart.memory.loops:
         if end < low or start > high:
             continue
         left, right = max(start, low), min(end + 1, high)
@@ -282,13 +276,7 @@ def _draw_regions(axes: Axes, chart: _Chart) -> None:
             (right, 1),
             xycoords=("data", "axes fraction"),
             annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
-                "color": INK,
-                "linewidth": 0.8,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
+            arrowprops=_BRACKET,
         )
         if right - left > 0.06 * (high - low):
             axes.text(
@@ -302,114 +290,38 @@ def _draw_regions(axes: Axes, chart: _Chart) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Box:
-    """Part of the picture, in shares of its width and height from below left."""
-
-    left: float
-    bottom: float
-    width: float
-    height: float
-
-    @property
-    def right(self) -> float:
-        return self.left + self.width
-
-    @property
-    def top(self) -> float:
-        return self.bottom + self.height
-
-    def meets(self, other: _Box) -> bool:
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.bottom < other.top
-            and other.bottom < self.top
-        )
-
-    def holds(self, other: _Box) -> bool:
-        return (
-            self.left <= other.left
-            and other.right <= self.right
-            and self.bottom <= other.bottom
-            and other.top <= self.top
-        )
-
-
-_PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
-"""Where text may be: not above the dashed line, where loops are named."""
-
-
-def _draw_piece(axes: Axes, piece: _Piece, color: str) -> _Box:
+def _draw_piece(axes: Axes, piece: _Piece, color: str) -> bool:
+    """Draw a buffer with its name, line and size in it; return whether they have space there."""
     (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
-    whole = last - first
-    width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)
-    left = (piece.first - first) / whole
-    box = _Box(left, piece.start / top, width / whole, piece.size / top)
-    # Of a thin one its own color has to remain.
-    edge = ink_on(color) if box.height > _LINE / 2 else color
+    width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * (last - first))
+    share, height = width / (last - first), piece.size / top
     axes.add_patch(
         Rectangle(
             (piece.first, piece.start),
             width,
             piece.size,
             facecolor=color,
-            edgecolor=edge,
+            # Of a thin one its own color has to remain.
+            edgecolor=ink_on(color) if height > _LINE / 2 else color,
             linewidth=0.4,
             hatch="////" if piece.is_scratch else None,
         )
     )
-    return box
-
-
-def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colors: Mapping[str, str]) -> Iterator[_Piece]:
-    """Write each buffer's name, line and size in it or beside it; gives those without space."""
-    taken: list[_Box] = []
-    for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
-        crowded = len(boxes) > _MOST_BESIDE
-        others = [
-            *(other for other_piece, other in boxes.items() if other_piece is not piece),
-            *taken,
-        ]
-        for words, place in _places(piece.words, box):
-            inside = box.holds(place)
-            free = inside or (not (crowded or place.meets(box)) and _PICTURE.holds(place))
-            if free and not any(place.meets(other) for other in others):
-                color = colors[_plain(piece.name)]
-                axes.text(
-                    place.left + place.width / 2,
-                    place.bottom + place.height / 2,
-                    words,
-                    transform=axes.transAxes,
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color=ink_on(color) if inside else INK,
-                    bbox={"facecolor": color, "linewidth": 0, "pad": 1.5}
-                    if inside and piece.is_scratch
-                    else None,
-                )
-                taken.append(place)
-                break
-        else:
-            yield piece
-
-
-def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
-    """Yield places for a buffer's text, the best first: inside, beside or above its rectangle."""
-    forms = [(", ".join(parts), len(", ".join(parts)), 1)]
-    forms.append(("\n".join(parts), max(map(len, parts)), len(parts)))
-    sized = [(words, letters * _LETTER, lines * _LINE) for words, letters, lines in forms]
-    for words, width, height in sized:
-        middle = box.left + (box.width - width) / 2, box.bottom + (box.height - height) / 2
-        yield words, _Box(*middle, width, height)
-    for words, width, height in sized:
-        low = max(0.0, box.bottom + (box.height - height) / 2)
-        yield words, _Box(box.right + _GAP, low, width, height)
-        yield words, _Box(box.left - _GAP - width, low, width, height)
-    for words, width, height in sized:
-        for left in (box.left + (box.width - width) / 2, box.left, box.right - width):
-            yield words, _Box(left, box.top + _GAP, width, height)
+    for words in (", ".join(piece.words), "\n".join(piece.words)):
+        lines = words.split("\n")
+        if max(map(len, lines)) * _LETTER <= share and len(lines) * _LINE <= height:
+            axes.text(
+                piece.first + width / 2,
+                piece.start + piece.size / 2,
+                words,
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=ink_on(color),
+                bbox={"facecolor": color, "linewidth": 0, "pad": 1.5} if piece.is_scratch else None,
+            )
+            return True
+    return False
 
 
 def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, str]) -> None:
@@ -447,7 +359,7 @@ def _label_lines(axes: Axes, chart: _Chart) -> None:
     low, high = axes.get_xlim()
     ends = [at for piece in chart.pieces for at in (piece.first, piece.last)]
     shown: dict[int, int] = {}
-    for at in dict.fromkeys([*sorted(ends), *dict(chart.positions)]):
+    for at in dict.fromkeys([*sorted(ends), *dict(chart.memory.positions)]):
         line = _line_at(chart, at)
         far = all(abs(at - other) >= _TICK * (high - low) for other in shown)
         if line is not None and low <= at <= high and far:
@@ -466,7 +378,7 @@ def _label_lines(axes: Axes, chart: _Chart) -> None:
 def _line_at(chart: _Chart, operation: int) -> int | None:
     """The kernel's line of an operation: the last one that the text has come to."""
     line = None
-    for at, position in chart.positions:
+    for at, position in chart.memory.positions:
         if at > operation:
             break
         line = position.line

@@ -587,25 +587,6 @@ class LevelsView(View):
             chains=tuple(collected.chains),
         )
 
-    def still_html(self) -> str:
-        """The card, and the graph as a picture."""
-        return super().still_html() + self._picture()
-
-    def _picture(self) -> str:
-        from kernellab.viz.graph_figure import MOST_BOXES, GraphPicture  # with matplotlib
-
-        for chain in self.data.chains[:1]:
-            for name in ("aten", "fx"):
-                levels = (self.data.levels[number] for number in chain.levels)
-                known = [level for level in levels if level.name == name and level.names]
-                if not known:
-                    continue
-                drawn = GraphPicture(f"{self.title}, {chain.name}", known[0])
-                if not 0 < len(drawn.outline.words) <= MOST_BOXES:
-                    return ""
-                return drawn.img(drawn.alternative)
-        return ""
-
 
 @view_of.register
 def report_view(report: GraphReport) -> View:

@@ -20,6 +20,7 @@ from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis.records import Diagnosis
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.records import BoundLaunch
+from kernellab.records.layouts import Layout
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
@@ -28,6 +29,7 @@ from kernellab.viz.diagnostics import fault_card
 from kernellab.viz.kernels import Verdict
 from kernellab.viz.kit.data import Answer, At, Handler, Tab, TabGroup, as_json
 from kernellab.viz.kit.view import Card, CardView, View
+from kernellab.viz.layouts import LARGEST
 from kernellab.workshop.course import Progress
 from kernellab.workshop.exercise import Answer as ExerciseAnswer
 
@@ -397,8 +399,11 @@ def _joined(view: View, record: Any, tab_id: str) -> View:
 
 
 def displayed(record: Any) -> View | None:
-    """The live view of a profile, or a record's live card; None where the card is shown."""
-    if isinstance(record, Profile):
+    """The live view of a profile or a layout, or a record's live card; None where the card is
+    shown.
+    """
+    is_drawn = isinstance(record, Layout) and record.element_count <= LARGEST
+    if is_drawn or isinstance(record, Profile):
         return _view(record)
     if isinstance(record, GraphReport):
         from kernellab.viz.graphs import displayed as displayed_report

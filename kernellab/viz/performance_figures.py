@@ -53,15 +53,6 @@ from kernellab.viz.kit.palette import BASELINE, BEST, BLIND_SAFE, INK, LINES, OT
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
 
-ALTERNATIVES = {
-    "times": "every config's time, the fastest first",
-    "heatmap": "the fastest time for each two values of two parameters",
-    "parallel": "every config's values and time as a line",
-    **{kind: f"time against {words}" for kind, words in AGAINST.items()},
-    "sizes": "the fastest config of each size",
-}
-"""What a picture of each kind shows, for those who do not see it."""
-
 MOST_ROWS = 60
 """Configs that a plot with a row for each shows: the fastest."""
 

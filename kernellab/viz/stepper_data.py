@@ -12,11 +12,8 @@ from numpy.typing import DTypeLike
 
 from kernellab.common.containers import distinct
 from kernellab.tracing.values import (
-    Summary,
-    joined_summaries,
     picture_edges,
     picture_extents,
-    summarize,
     thumbnail_of,
 )
 from kernellab.viz.kit.data import ViewData
@@ -81,8 +78,6 @@ class StepFrame:
     """Number in `StepperView.frames`, less than this one's."""
     called_from: str
     """The line of the call, in the caller; "" in the kernel itself."""
-    parameters: tuple[str, ...]
-    """Names that had a value when the call began."""
     given: Mapping[str, int]
     """Name -> number in `StepperView.values` of what has a value before the first shown line."""
 
@@ -116,8 +111,6 @@ class StepWrite:
     places: int
     at: int
     """Where in the bytes of the view their elements are, as the argument's."""
-    words: str = ""
-    """The argument's range after it, if its elements are too many to be here; else ""."""
 
 
 @dataclass(frozen=True)
@@ -249,9 +242,6 @@ SMALL = 32
 
 SMALL_TENSOR = 64
 """Rows and columns of a picture that stands for the elements of a tensor."""
-
-STILL_SIDE = 48
-"""Rows and columns of a picture in a still, at most."""
 
 _FOLD = 64
 """A tile of one dimension and of more elements than this is folded into rows."""
@@ -392,10 +382,10 @@ class Places:
 class Cells:
     """Where a tensor's elements are in `thumbnail_of`'s picture, both in reading order."""
 
-    def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
-        self.extents = picture_extents(shape, side)
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.extents = picture_extents(shape, SMALL_TENSOR)
         """Rows and columns of the elements, before neighbors become one cell."""
-        self._down, self._across = (picture_edges(extent, side) for extent in self.extents)
+        self._down, self._across = (picture_edges(extent, SMALL_TENSOR) for extent in self.extents)
 
     def of(self, numbers: numpy.ndarray) -> numpy.ndarray:
         """The cells that elements fall into, each once, ascending."""
@@ -455,15 +445,13 @@ class Cells:
 class SmallTensor:
     """The contents of a tensor, and its small picture, which follows what is written."""
 
-    def __init__(self, contents: numpy.ndarray, side: int = SMALL_TENSOR) -> None:
+    def __init__(self, contents: numpy.ndarray) -> None:
         """Contents that are contiguous, and no one else's: what is written is written there."""
-        self.cells = Cells(contents.shape, side)
-        self.picture = thumbnail_of(contents, side)
+        self.cells = Cells(contents.shape)
+        self.picture = thumbnail_of(contents, SMALL_TENSOR)
         self.elements_read = 0
         """For what was written."""
-        self._contents, self._side = contents, side
-        self._ranges: dict[int, Summary] = {}
-        """The summary of each part, by its number, as long as nothing is written there."""
+        self._contents = contents
 
     def write(
         self, numbers: numpy.ndarray, contents: numpy.ndarray
@@ -471,33 +459,20 @@ class SmallTensor:
         """Elements, ascending, change: the cells that may differ, and their float32 values."""
         flat = self._contents.reshape(-1)
         flat[numbers] = contents
-        for part in distinct(numbers // _PART).tolist():
-            self._ranges.pop(part, None)
         rows, columns = self.cells.extents
         if rows * columns > flat.size and (numbers == flat.size - 1).any():
             numbers = numpy.append(numbers, numpy.arange(flat.size, rows * columns))
         reads = self.cells.elements_around(numbers)
         self.elements_read += reads
         if reads > _READ_AT_ONCE or numbers.size >= flat.size:
-            means = thumbnail_of(self._contents, self._side).reshape(-1)
+            means = thumbnail_of(self._contents, SMALL_TENSOR).reshape(-1)
             self.elements_read += flat.size
             return numpy.arange(means.size), means
         return self.cells.means(flat, numbers)
 
-    def range_text(self) -> str:
-        """The range of its elements in words."""
-        flat = self._contents.reshape(-1)
-        for part in range(max(-(-flat.size // _PART), 1)):
-            if part not in self._ranges:
-                self._ranges[part] = summarize(flat[part * _PART : (part + 1) * _PART])
-        return joined_summaries(list(self._ranges.values()), self._contents.shape).range_text
-
 
 _READ_AT_ONCE = 1 << 22
 """Elements; where more lie around those that were written, the whole picture is drawn anew."""
-
-_PART = 1 << 16
-"""Elements whose range is worked out anew where one of them is written."""
 
 
 def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:

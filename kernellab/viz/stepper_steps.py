@@ -18,7 +18,6 @@ from kernellab.viz.kit.data import packed
 from kernellab.viz.stepper_data import (
     SMALL,
     SMALL_TENSOR,
-    STILL_SIDE,
     ArgumentData,
     Bytes,
     Cells,
@@ -191,10 +190,7 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
     return count * numpy.dtype(value.elements.dtype).itemsize
 
 
-MOST_STEPS = 40
-"""So many steps are in one still; the others are a call away."""
-
-MOST_LIVE_STEPS = 20_000
+MOST_STEPS = 20_000
 """So many steps are in one live view."""
 
 _LARGEST_PICTURE = 1 << 18
@@ -218,30 +214,21 @@ MOST_BYTES = 24 * 1024 * 1024
 """Bytes of elements that a live view has as they are; of what is larger it has small pictures."""
 
 
-def step_view(
-    trace: Trace, focus: int | None = None, most_steps: int = MOST_LIVE_STEPS
-) -> StepperView:
+def step_view(trace: Trace, focus: int | None = None, most_steps: int = MOST_STEPS) -> StepperView:
     """The data of the live stepper.
 
     Args:
         focus: number of the step that is shown first; None for the fault, else the first step.
         most_steps: how many steps the view holds, neighbors of the focus.
     """
-    return lightened_steps(_view(trace, focus, most_steps, is_still=False), MOST_BYTES)
-
-
-def still_view(trace: Trace, focus: int | None = None, most_steps: int = MOST_STEPS) -> StepperView:
-    """The data that stills are drawn from; else as `step_view`."""
-    return _view(trace, focus, most_steps, is_still=True)
-
-
-def _view(trace: Trace, focus: int | None, most_steps: int, *, is_still: bool) -> StepperView:
-    chosen = _first_shown(trace) if focus is None else focus
+    chosen = first_shown(trace) if focus is None else focus
     first = min(max(chosen - most_steps // 2, 0), max(len(trace) - most_steps, 0))
-    return _Maker(trace, trace.steps[first : first + most_steps], is_still).view(chosen)
+    whole = _Maker(trace, trace.steps[first : first + most_steps]).view(chosen)
+    return lightened_steps(whole, MOST_BYTES)
 
 
-def _first_shown(trace: Trace) -> int:
+def first_shown(trace: Trace) -> int:
+    """The number of the step that a view begins with: the fault, or the first."""
     if trace.fault is not None and trace.fault.step is not None:
         return trace.fault.step
     if trace.first_shown is not None:
@@ -256,10 +243,9 @@ _DOTS = {"dot", "gen5"}
 class _Maker:
     """Makes the data of some of a trace's steps."""
 
-    def __init__(self, trace: Trace, steps: Sequence[Step], is_still: bool) -> None:
+    def __init__(self, trace: Trace, steps: Sequence[Step]) -> None:
         self._trace = trace
         self._steps = steps
-        self._is_still = is_still
         self._first = steps[0].number if steps else 0
         self._bytes = Bytes()
         self._values: list[StepValue] = []
@@ -295,7 +281,7 @@ class _Maker:
             "steps",
             f"Steps of {facts.kernel}",
             facts.kernel,
-            _heading(trace),
+            heading(trace),
             facts.target,
             "operation" if facts.operations else "step",
             facts.grid,
@@ -402,8 +388,7 @@ class _Maker:
             frame.program,
             frame.partition,
             None if frame.caller is None else self._frame_numbers[frame.caller.number],
-            "" if frame.caller is None else _place(frame.caller.file, frame.call_line),
-            tuple(frame.given),
+            "" if frame.caller is None else place_of(frame.caller.file, frame.call_line),
             {
                 name: self._value(number)
                 for name, number in given.items()
@@ -459,20 +444,18 @@ class _Maker:
                 f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) "
                 "keeps every element"
             )
-        side = STILL_SIDE if self._is_still else SMALL
-        return small_picture(thumbnail_of(stored.thumbnail, side), self._bytes), why
+        return small_picture(thumbnail_of(stored.thumbnail, SMALL), self._bytes), why
 
     # Memory
 
     def _argument(self, argument: TracedArgument) -> ArgumentData:
         name, shape = argument.name, argument.shape
-        side = STILL_SIDE if self._is_still else SMALL_TENSOR
         stored = self._trace.contents_before(name, max(self._first - 1, 0))
         contents = self._contents(argument, stored)
         if contents is None:
             words = stored.summary.range_text
-            self._cells[name] = Cells(shape, side)
-            elements = small_picture(thumbnail_of(stored.thumbnail, side), self._bytes)
+            self._cells[name] = Cells(shape)
+            elements = small_picture(thumbnail_of(stored.thumbnail, SMALL_TENSOR), self._bytes)
             why = "only a picture of what it was at first was recorded: this memory is too large"
             if name in self._left_behind:
                 why = "this is what it was at first: memory or writes are too much for one view"
@@ -485,11 +468,11 @@ class _Maker:
             if contents.size <= _LARGEST_PICTURE:
                 elements, why = elements_of(contents, self._bytes), ""
             else:
-                small = SmallTensor(contents, side)
+                small = SmallTensor(contents)
                 self._cells[name] = small.cells
                 elements, why = small_picture(small.picture, self._bytes), _TOO_MANY
             self._followed[name] = small
-        if name in self._lost and (self._is_still or elements is None):
+        if name in self._lost and elements is None:
             words = f"{words} at first, not known from {self._lost[name]:,} on"
         kind = f"{argument.dtype}{index_text(shape)}"
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
@@ -598,14 +581,13 @@ class _Maker:
     def _write(
         self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray
     ) -> StepWrite:
-        small, words = self._followed[argument.name], ""
+        small = self._followed[argument.name]
         if small is not None:
             read = small.elements_read
             places, contents = small.write(places, contents)
             self._lanes_left -= (small.elements_read - read) // 8
-            words = small.range_text() if self._is_still else ""  # it takes long
         number, numbers = self._argument_numbers[argument.name], self._places.add(places)
-        return StepWrite(number, numbers, self._bytes.add(plain(contents)), words)
+        return StepWrite(number, numbers, self._bytes.add(plain(contents)))
 
 
 def _clipped(runs: numpy.ndarray, size: int) -> numpy.ndarray:
@@ -619,11 +601,13 @@ def _label(file: str) -> str:
     return label_file(file) or file.rpartition("/")[2]
 
 
-def _place(file: str, line: int) -> str:
+def place_of(file: str, line: int) -> str:
+    """A line of a file, for readers."""
     return f"{_label(file)}, line {line}"
 
 
-def _heading(trace: Trace) -> str:
+def heading(trace: Trace) -> str:
+    """How many steps of which programs, and where they ran."""
     facts = trace.facts
     ran = {frame.program for frame in trace.frames}
     programs = [program for program in facts.programs if program in ran] or facts.programs

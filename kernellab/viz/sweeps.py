@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, Self
 
 from kernellab.common.arguments import at_most, is_whole
@@ -470,28 +469,6 @@ class SweepView(View):
         if len(self._sweeps) == 1:
             return [performance.still_card(self._sweeps[0])]
         return [performance.still_card_of_all(group) for group in self._groups]
-
-    def still_html(self) -> str:
-        """The card, and the plot as a picture."""
-        return super().still_html() + self._picture
-
-    @cached_property
-    def _picture(self) -> str:
-        from kernellab.viz import performance_figures  # with matplotlib, which takes a while
-
-        try:
-            if self._plot == SIZES:
-                drawn = performance_figures.tunings_plot(
-                    self._groups[0], SIZES, others=self._groups[1:]
-                )
-            else:
-                drawn = performance_figures.tuning_plot(self._sweeps[0], self._plot)
-        except ArgumentError:  # nothing was timed, or nothing varies: the card says so
-            return ""
-        alternative = performance_figures.ALTERNATIVES[self._plot]
-        if self._plot in plot_data.AGAINST and not self._sweeps[0].is_timed:
-            alternative = f"{plot_data.AGAINST[self._plot]}, of each config"
-        return drawn.img(alternative)
 
 
 @view_of.register

@@ -178,16 +178,12 @@ def test_a_saved_trace_has_operations_and_partitions(tmp_path: Path) -> None:
 def test_the_stepper_names_what_is_in_flight() -> None:
     trace = traced("copies")
     step = first(trace, "wait_group(1)")
-    (state,) = (s for s in trace.show(step).states if s.number == step)
     copy = "async_copy_global_to_local, line"
     issued, pending = (flight.line for flight in trace.asynchronous[:2])
-    assert state.flights == (
-        f"complete: {copy} {issued}, into stages[0], commit group 0",
-        f"pending: {copy} {pending}, into stages[1], commit group 1",
-    )
-    text = trace.show(step).text()
-    assert "1 operation in flight" in text
-    assert all(words in text and words in trace.show(step).html() for words in state.flights)
+    for text in (trace.show(step).text(), trace.show(step).still_html()):
+        assert "1 operation in flight" in text
+        assert f"complete: {copy} {issued}, into stages[0], commit group 0" in text
+        assert f"pending: {copy} {pending}, into stages[1], commit group 1" in text
     warps = traced("specialized")
     assert "partition specialized__produce" in warps.show(first(warps, "tma_load(")).text()
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -290,9 +291,8 @@ def test_a_view_of_deep_calls_is_as_large_as_they_are_many(tmp_path: Path) -> No
     assert [one.line for one in trace[-1].calls] == list(range(200, 0, -1))
     assert len(as_json(trace.show().data)["frames"]) == 4001
     assert len(json.dumps(as_json(trace.show().data))) < 4001 * 400
-    shown = trace.show(step=4000)
-    assert shown.states[-1].calls == tuple(f"k.py, line {n}" for n in range(200, 0, -1))
-    assert len(shown._drawn.frames) == 201
+    calls = " · ".join(f"called from k.py, line {n}" for n in range(200, 0, -1))
+    assert calls in trace.show(step=4000).text()
 
 
 def test_a_large_tensor_is_unpacked_once_for_a_first_look(
@@ -307,8 +307,7 @@ def test_a_large_tensor_is_unpacked_once_for_a_first_look(
         return decompressed(data, dtype, shape)
 
     monkeypatch.setattr(values, "decompressed", counting)
-    (x,) = trace.show().states[0].arguments
-    assert x.value == "0"
+    assert re.search(r"^ +x +\S+ +0$", trace.show().text(), re.M)
     assert unpacked == [(1 << 21,)]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 from kernellab.compiler.records import Resources
 from kernellab.tuning.assignments import Delivery, Setup
@@ -73,7 +74,7 @@ def quiet(count: int) -> SweepProgress:
     return SweepProgress("k", count, shown=False)
 
 
-def sweep(count: int, pool: ObedientPool, *, store=None, measure=True, check=True) -> Sweep:
+def sweep(count: int, pool: Any, *, store=None, measure=True, check=True) -> Sweep:
     conduct = Conduct(b"job", check=check, measure=measure, seconds=30)
     return Sweep(entries(count), pool, conduct, store or Store(None), quiet(count))
 
@@ -117,7 +118,7 @@ def test_with_a_reference_each_gpu_has_a_config_that_leads_and_all_are_timed_in_
         chosen = answers.get(number, [])
         return timed(1 + number, chosen.pop(0) if chosen else "events")
 
-    pool = ObedientPool(fine, run, runs_at_once=2)
+    pool: Any = ObedientPool(fine, run, runs_at_once=2)
     referred = [
         replace(one, setup=replace(SETUP, reference=Delivery("results"))) for one in entries(4)
     ]
@@ -177,7 +178,7 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(messages) -
             if self.heard == 3:
                 raise KeyboardInterrupt
 
-    first = ObedientPool(fine, run)
+    first: Any = ObedientPool(fine, run)
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
     interrupted = Sweep(
         entries(6), first, conduct, Store(["a kernel"]), Interrupting("k", 6, False)

@@ -7,31 +7,6 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-NAMELESS = """root => {
-  const problems = [];
-  const shown = (one) => one.checkVisibility() && one.closest("[hidden]") === null;
-  const name = (one) => [one.getAttribute("aria-label"), one.labels?.[0]?.textContent, one.textContent, one.title].find((words) => words?.trim());
-  for (const one of root.querySelectorAll("button, select, input, summary, [tabindex], [role]")) {
-    if (!shown(one)) continue;
-    const what = `<${one.tagName.toLowerCase()} class="${one.className}" role="${one.getAttribute("role")}">`;
-    const role = one.getAttribute("role");
-    if (!["presentation", "status", "note", "none", "tooltip"].includes(role) && !name(one)) problems.push(`${what} has no name`);
-    if (one.tabIndex > 0) problems.push(`${what} comes before others by its tabindex`);
-    const needs = { radio: "aria-checked", option: "aria-selected", separator: "aria-valuenow" }[role];
-    if (needs && !one.hasAttribute(needs)) problems.push(`${what} lacks ${needs}`);
-    if (role === "radio" && !one.closest("[role=radiogroup]")) problems.push(`${what} is in no group`);
-    if (role === "option" && !one.closest("[role=listbox]")) problems.push(`${what} is in no list`);
-    if (one.closest("[aria-hidden=true]") && one.tabIndex >= 0) problems.push(`${what} is hidden and has the focus`);
-  }
-  const active = root.querySelector("[aria-activedescendant]");
-  if (active && !document.getElementById(active.getAttribute("aria-activedescendant"))) problems.push("the active row is nowhere");
-  const ids = [...root.querySelectorAll("[id]")].map((one) => one.id);
-  if (new Set(ids).size !== ids.length) problems.push("two elements have one id");
-  return problems;
-}"""
-"""What rules of ARIA and WCAG 4.1.2 find wrong:
-names, values and places of what has a role or takes the focus."""
-
 _FOCUSED = """async root => {
   const one = document.activeElement;
   if (!root.contains(one)) return null;
@@ -39,6 +14,7 @@ _FOCUSED = """async root => {
   const isOutlined = () => { const style = getComputedStyle(outlined); return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0; };
   const end = performance.now() + 2000;
   while (!isOutlined() && performance.now() < end) await new Promise((go) => setTimeout(go, 20));
+  one.dataset.reached = "";
   return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, isOutlined()];
 }"""
 """What has the focus, and whether it shows it:

@@ -23,6 +23,7 @@ from kernellab.workshop.course import exercises
 from tests.kernels.basic import add
 from tests.support.source_files import ROOT
 from tests.viz.browser import OpenPage
+from tests.viz.explorer_page import stops_of_tab
 from tests.viz.graph_report import FILE
 from tools import site_views
 from tools.pictures import profiled
@@ -73,6 +74,20 @@ def test_axe_finds_nothing(open_page: OpenPage, name: str) -> None:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.wait_for_timeout(200)  # colors and sizes follow
         assert page.evaluate(FOUND) == []
+
+
+CONTROLS = ".kl-root :is(button, select, input, summary, a, [tabindex])"
+MISSED = """all => all.filter((one) => one.tabIndex >= 0 && !one.disabled && one.checkVisibility()
+  && one.dataset.reached === undefined).map((one) => one.outerHTML.slice(0, 200))"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VIEWS)
+def test_tab_reaches_every_control_and_shows_where_it_is(open_page: OpenPage, name: str) -> None:
+    page = shown(open_page, name)
+    stops = stops_of_tab(page, 400)
+    assert [what for what, is_visible in stops if not is_visible] == []
+    assert page.locator(CONTROLS).evaluate_all(MISSED) == []
 
 
 MOST_DIFFERENT = 12.0

@@ -20,7 +20,7 @@ from kernellab.viz.kit.view import Card, View
 from tests.kernels import basic
 from tests.support.compiled import compiled, of_corpus
 from tests.viz.browser import OpenPage, box_of
-from tests.viz.explorer_page import NAMELESS, line_with, pane, shown_numbers, soon, stops_of_tab
+from tests.viz.explorer_page import line_with, pane, shown_numbers, soon, stops_of_tab
 
 pytestmark = pytest.mark.slow
 
@@ -203,17 +203,6 @@ def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
         for _ in range(times):
             passes.press(key)
             assert passes.evaluate(CUT_ROWS) == [], key
-
-
-@pytest.mark.parametrize("name", ["one", "two", "failed"])
-def test_everything_has_a_name_and_a_place_for_readers_of_the_screen(
-    open_page: OpenPage, pages: dict[str, Path], name: str
-) -> None:
-    page = open_page(pages[name])
-    for mode in page.get_by_role("radio").all():
-        mode.click()
-        expect(mode).to_have_attribute("aria-checked", "true")
-        assert page.locator(".kl-root").evaluate(NAMELESS) == []
 
 
 def test_tab_reaches_everything_and_shows_where_it_is(

@@ -2,7 +2,6 @@
 reports that are empty, failed, hostile, huge.
 """
 
-import base64
 import dis
 import io
 import re
@@ -18,7 +17,6 @@ from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, GraphNode, Level
 from kernellab.viz.graph_data import GraphChain, GraphLevel, GraphView, LinkedText, bytecode_lines
-from kernellab.viz.graph_figure import outline
 from kernellab.viz.graph_levels import MOST_BESIDE
 from kernellab.viz.graphs import displayed
 from tests.support.pages import unpacked
@@ -178,19 +176,6 @@ def test_the_card_leads_to_the_levels(report: GraphReport) -> None:
     view = displayed(report)
     (link,) = (link for table in view.data.tables for link in table.links)
     assert (link.words, link.tab_id) == ("Explore", "graph")
-
-
-def test_the_still_has_a_picture_of_the_modules(report: GraphReport, data: GraphView) -> None:
-    aten = of_chain(data, data.chains[0], "aten")
-    drawn = outline(aten)
-    first, second = (drawn.words.index(f"blocks.{n}: Block") for n in range(2))
-    assert (first, second) in drawn.edges
-    assert first in drawn.layers()[0]
-    assert sorted(one for layer in drawn.layers() for one in layer) == list(range(len(drawn.words)))
-    html = report.explore().still_html()
-    assert "<script" not in html
-    (picture,) = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
-    assert base64.b64decode(picture).startswith(b"\x89PNG")
 
 
 # Bad input

@@ -10,13 +10,14 @@ from playwright.sync_api import Locator, Page, expect
 import kernellab
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout
+from kernellab.viz import launch_tabs
 from kernellab.viz.kit.view import Card, View
+from kernellab.viz.launch_tabs import displayed
 from kernellab.viz.layouts import LayoutView, element_bits
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
 from tests.support.messages import Raised
-from tests.support.notebook_session import StartNotebook
 from tests.viz import layout_fixture
 from tests.viz.browser import OpenPage
 
@@ -105,19 +106,14 @@ def test_tiles_of_one_layout_share_a_card() -> None:
     assert all(tile.operation in words for tile in tiles)
 
 
-@pytest.mark.slow
-def test_tilelayout_in_a_notebook(notebook: StartNotebook) -> None:
-    cell = (
-        "%%tilekernel --no-compile\n@triton.jit\ndef total(x_ptr, out_ptr, N: tl.constexpr):\n"
-        "    x = tl.load(x_ptr + tl.arange(0, N))\n    tl.store(out_ptr, tl.sum(x))\n"
-    )
-    lab = notebook("%load_ext kernellab", "import triton, triton.language as tl", cell)
-    line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
-    outcome = lab.run(line)
-    assert "x: 1024 of f32" in outcome.still["text/plain"]
-    refused = lab.run("%tilelayout total missing --sig '*fp32:16, *fp32:16' --constexpr N=1024")
-    assert refused.error == "LayoutError"
-    assert "missing" in refused.message
+def test_a_layout_is_displayed_by_its_view_unless_it_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = displayed(mma())
+    assert view is not None
+    assert view.data.kind == "layout"
+    monkeypatch.setattr(launch_tabs, "LARGEST", 100)
+    assert displayed(mma()) is None
 
 
 # In a browser

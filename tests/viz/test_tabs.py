@@ -53,7 +53,7 @@ def tabs_of(record: Any) -> LaunchTabs:
 
 def trace_in(tabs: LaunchTabs) -> Trace:
     stepper: Any = tabs.enter("steps", {})[0]
-    trace: Trace = stepper._trace
+    trace: Trace = stepper.trace
     return trace
 
 

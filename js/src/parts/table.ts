@@ -5,6 +5,9 @@ import { bar } from "./bar";
 import { tileRow, type Ways } from "./tile";
 import { marked, toneClass } from "./tone";
 
+/** Columns of a row that a narrow cell has space for. */
+const MOST_BESIDE = 4;
+
 /** A text in which what is between backticks is code. */
 export const worded = (text: string): (Node | string)[] =>
   text.split(/`([^`\n]+)`/).map((part, at) => (at % 2 === 0 ? part : element("code", {}, part)));
@@ -67,9 +70,11 @@ function rowsOf(data: TableData, of: (row: number) => readonly [Link, HTMLElemen
       .map((words, at) => cell(data, row, at, words, hasHead, of(row)));
     return [...(line === "" ? [] : [element("tr", {}, above)]), element("tr", {}, ...own)];
   });
+  // In a narrow cell each row of so many columns is its name, and below it the other columns' names and values.
+  const isLong = hasHead && head.length > MOST_BESIDE;
   return element(
     "table",
-    {},
+    { class: isLong ? "kl-rows" : undefined },
     ...(hasHead ? [element("thead", {}, element("tr", {}, ...head))] : []),
     element("tbody", {}, ...rows),
   );
@@ -98,6 +103,7 @@ function cell(
 ): HTMLElement {
   const bars = data.bars[at];
   if (bars !== undefined) return element("td", { class: "kl-bar-cell" }, bar(bars[row] ?? []));
+  const name = at > 0 && words !== "" ? data.columns[at] : undefined;
   const own = at === 0 ? links.find(([link]) => link.words === words) : undefined;
   const others = at === 0 ? links.filter((one) => one !== own) : [];
   const isCode = at > 0 && data.code.includes(hasHead ? at : row);
@@ -109,7 +115,7 @@ function cell(
   ];
   return element(
     "td",
-    { class: style.join(" ") || undefined },
+    { class: style.join(" ") || undefined, "data-name": name || undefined },
     ...(own !== undefined
       ? [own[1]]
       : at === 1 && !hasHead && isCaret(data.rows, row + 1)

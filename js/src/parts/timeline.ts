@@ -1,7 +1,7 @@
 // A timeline: a row for each warp, time to the right, on one canvas. It is zoomed and moved by keys, wheel and buttons; a dragged rectangle selects.
 import "./timeline.css";
 import type { TimelineData, TimelineRow } from "../data";
-import { button, element } from "../dom";
+import { button, element, toolbar } from "../dom";
 import { numberWords, roundNumbers } from "../scales";
 import type { BarKind } from "./bar";
 
@@ -178,9 +178,8 @@ export class Timeline {
 
   private toolbar(): HTMLElement {
     const zoom = (factor: number) => () => this.turn(moved(this.window, this.whole, { factor }));
-    return element(
-      "div",
-      { class: "kl-tools", role: "toolbar", "aria-label": "Timeline" },
+    return toolbar(
+      "Timeline",
       element("b", {}, "Timeline"),
       this.selected,
       this.unselect,

@@ -37,7 +37,7 @@ export function copyButton(words: string, title: string, text: () => string): HT
 }
 
 /** Copy a text; a page that may not use the clipboard selects it and asks the browser. */
-async function copy(text: string): Promise<boolean> {
+export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

@@ -173,10 +173,6 @@ def demo_report(results: Sequence[Result]) -> str:
     return page_of_views("KernelLab demo", sections, page.join(head))
 
 
-_STEPS_OF_STILL = 6
-"""Steps that a reader without scripts sees of each kernel."""
-
-
 def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[Section]:
     case, compilation = result.case, result.compilation
     title = f"{case.name}, {case.size}"
@@ -190,7 +186,7 @@ def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[S
     )
     return [
         Section(title, compilation_view(compilation), (*_outcome(result), card)),
-        Section("", stepper_of(trace, len(trace) // 2, _STEPS_OF_STILL), (words,)),
+        Section("", stepper_of(trace, len(trace) // 2), (words,)),
     ]
 
 

@@ -255,9 +255,7 @@ def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
             contiguity[d] = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
         if same > 1:  # so that Triton 3.6 and 3.7 know nothing of the remainder of scalars
             divisibility[d] = gcd(left.divisibility[d], right.divisibility[d])
-    return _Facts(
-        tuple(contiguity), tuple(divisibility), _gcds(left.constancy, right.constancy)
-    )
+    return _Facts(tuple(contiguity), tuple(divisibility), _gcds(left.constancy, right.constancy))
 
 
 @_rule(mlir.CmpIOp)

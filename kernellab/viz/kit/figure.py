@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, singledispatch
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -144,12 +142,6 @@ class FigurePicture:
         undated = {"svg": "Date", "pdf": "CreationDate"}
         options = {"metadata": {undated[kind]: None}} if kind in undated else {}
         return save_whole(path, self._file(kind, **options))
-
-    def img(self, alternative: str) -> str:
-        """The picture as an element of HTML, with words for those who do not see it."""
-        source = base64.b64encode(self.png()).decode("ascii")
-        style, alt = "max-width:100%", escape(alternative)
-        return f'\n<img alt="{alt}" style="{style}" src="data:image/png;base64,{source}">'
 
     def _repr_png_(self) -> bytes:
         return self.png()

@@ -73,7 +73,7 @@ def tiles_html(tiles: Iterable[Tile]) -> str:
     drawn = "\n".join(map(_tile_html, tiles))
     if not drawn:
         return ""
-    columns = "repeat(auto-fit,minmax(min(10em,100%),1fr))"
+    columns = "repeat(auto-fit,minmax(min(10em,calc(50% - 4px)),1fr))"
     style = f"display:grid;grid-template-columns:{columns};gap:8px;margin:6px 0"
     return f'<div style="{style}">\n{drawn}\n</div>\n'
 

@@ -422,9 +422,9 @@ def _order_of_turns(
 
 def _is_in_turns(op: Operation) -> bool:
     """Whether an operation is in two loops, the outer of which begins at the program's number."""
-    *inner, outer = flow.loops_around(op) or [None]
-    first = outer.operands[0].owner if isinstance(outer, mlir.ForOp) and inner else None
-    return isinstance(first, tt.GetProgramIdOp)
+    *inner, outer = (op, *flow.loops_around(op))
+    is_outer = len(inner) > 1 and isinstance(outer, mlir.ForOp)
+    return is_outer and isinstance(outer.operands[0].owner, tt.GetProgramIdOp)
 
 
 def _blocks(grid: tuple[int, int, int], wave: int) -> Iterator[tuple[int, int, int]]:
