@@ -298,6 +298,51 @@ def multiply(a: Value, b: Value) -> Value:
     return _pairs(_reduced(_products(a, b)))
 
 
+_zeros: ContextVar[Callable[[], object] | complex | None] = ContextVar("_zeros", default=None)
+
+
+@contextmanager
+def noting_zeros(note: Callable[[], object]) -> Iterator[None]:
+    """Call a function for each product of which a factor may be exactly 0."""
+    token = _zeros.set(note)
+    try:
+        yield
+    finally:
+        _zeros.reset(token)
+
+
+@contextmanager
+def zeros_as_factors() -> Iterator[None]:
+    """Let a product of 0 and another number be a constant times that number, which the result then
+    depends on, as NaN and infinity show: 0 * NaN is NaN. 0 * 0 remains 0.
+    """
+    token = _zeros.set(complex(314_159, 173_205))
+    try:
+        yield
+    finally:
+        _zeros.reset(token)
+
+
+def _with_zeros(product: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """Let a product of arrays, the parts of whose pairs it returns, be that of these two."""
+
+    @functools.wraps(product)
+    def compute(a: Any, b: Any) -> Array:
+        zeros = _zeros.get()
+        if zeros is None:
+            return product(a, b)
+        if callable(zeros):
+            if not (numpy.all(a) and numpy.all(b)):
+                zeros()
+            return product(a, b)
+        places = [numpy.where(numpy.equal(each, 0), zeros, ZERO) for each in (a, b)]
+        more = product(numpy.add(a, places[0]), numpy.add(b, places[1]))
+        return _reduced(_reduced(more) - _reduced(product(*places)))
+
+    return compute
+
+
+@_with_zeros
 def _products(a: Value, b: Value) -> Array:
     """The products of the two parts, which are not reduced."""
     if numpy.shape(a) != numpy.shape(b):  # to copy is faster than loops over parts
@@ -683,8 +728,12 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
 @_or_by_terms
 def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
     """a @ b + c over the last two axes."""
-    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    return add(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)), c)
+    return add(_pairs(_matrix_products(numpy.asarray(a, PAIR), numpy.asarray(b, PAIR))), c)
+
+
+@_with_zeros
+def _matrix_products(a: Array, b: Array) -> Array:
+    return _parts(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)))
 
 
 def scaled(values: Array, scale: Array, axis: int) -> Value:

@@ -548,12 +548,14 @@ class Outstanding:
         return made.reshape(self.tensor.shape)
 
     def inputs(self) -> Inputs:
-        """All others are one number, on the other side of 0; residues keep the order of all."""
-        other = -2.0 if self.number > 0 else 2.0
+        """All others are one number, on the other side of 0; residues keep the order of all. Beside
+        NaN they are normal numbers.
+        """
+        if math.isnan(self.number):
+            return replace(NAN[0], floats=NORMAL.floats, outstanding=self)
+        fill = functools.partial(_filled, -2.0 if self.number > 0 else 2.0)
+        counts = (INFINITY[0] if math.isinf(self.number) else GIVEN).counts
         words = "one element of a row far from all others"
-        counts = INFINITY[0].counts if math.isinf(self.number) else NAN[0].counts
-        counts = GIVEN.counts if math.isfinite(self.number) else counts
-        fill = functools.partial(_filled, other)
         return Inputs(words, "", fill, fill, counts=counts, outstanding=self)
 
 
@@ -738,3 +740,26 @@ def outstanding_inputs(
 
 _MOST_OUTSTANDING = 2_000
 """So many runs of small kernels take some seconds."""
+
+
+def single_nans(tensors: Sequence[torch.Tensor]) -> list[Inputs]:
+    """Inputs with NaN in one element of each row of a tensor, and in one element of a tensor: in
+    each if there are few, or else in the first and last and some between.
+    """
+    return [
+        Outstanding(tensor, row, place, math.nan).inputs()
+        for tensor in tensors
+        for row in dict.fromkeys(((1, *tensor.shape)[-1], tensor.numel()))
+        for place in _some_places(row)
+    ]
+
+
+def _some_places(count: int) -> list[int]:
+    if count <= MOST_NANS:
+        return [*range(count)]
+    part = MOST_NANS // 4
+    between = {int(place * 0.618034 % 1 * count) for place in range(2 * part)}
+    return sorted({*range(part), *range(count - part, count), *between})
+
+
+MOST_NANS = 128

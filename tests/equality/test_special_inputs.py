@@ -58,6 +58,10 @@ UNEQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "x - x", "0 * ones"),
     ("f32", "tl.where(x != x, 0.0, x)", "x"),
     ("f32", "tl.maximum(x, 0.0)", lambda x, y: x.relu()),
+    *(("f32", f"tl.sum(tl.where({kept}, x, 0.0), 0) * ones", f"tl.sum(x * ({kept}), 0) * ones")
+      for kept in ("place % 2 == 0", "place > 5", "place == 0", "place != 37")),
+    ("f32", "tl.sum(tl.where(place[:, None] < 9, x * y[:, None], 0.0), 0)",
+     "tl.sum(x * y[:, None] * (place[:, None] < 9), 0)"),
     ("f32", "tl.maximum(x, y)", torch.maximum),
     ("f32", "tl.where((x > y) | (y != y), x, y)", torch.maximum),
     ("f32", "tl.where(x > y, x, y)", "tl.where(y > x, y, x)"),
