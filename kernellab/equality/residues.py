@@ -192,12 +192,15 @@ def of_integers(value: Any) -> Value:
 
 def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
     """A constant: the shortest decimal fraction that its type rounds to it, so that 0.1 is a tenth
-    in every floating-point type. float64 counts as float32, and ln(2) is the reciprocal of log2(e).
+    in every floating-point type. Powers of two are exact, float64 counts as float32, and ln(2) is
+    the reciprocal of log2(e).
     """
     if numpy.isnan(number):
         return complex(numpy.nan, numpy.nan)
     if numpy.isinf(number):
         return complex(number, number)
+    if abs(math.frexp(number)[0]) == 0.5:
+        return of_fraction(Fraction(float(number)))
     with numpy.errstate(over="ignore"):
         narrow = numpy.float32(number)
     if abs(narrow) == _LN2:

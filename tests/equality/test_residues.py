@@ -98,7 +98,8 @@ def test_roots_and_logarithms_of_squares_only() -> None:
         (0.1, numpy.float32, Fraction(1, 10)), (0.1, numpy.float64, Fraction(1, 10)),
         (0.1, numpy.float16, Fraction(1, 10)), (0.1, ml_dtypes.bfloat16, Fraction(1, 10)),
         (-2.5, numpy.float32, Fraction(-5, 2)), (3e38, numpy.float32, Fraction(3 * 10**38)),
-        (1e300, numpy.float64, Fraction(10**300)),
+        (1e300, numpy.float64, Fraction(10**300)), (2.0**-20, numpy.float32, Fraction(1, 2**20)),
+        (-(2.0**-7), ml_dtypes.bfloat16, Fraction(-1, 128)), (2.0**40, numpy.float32, 2**40),
     ],
 )  # fmt: skip
 def test_constants(number: float, kind: type, fraction: Fraction) -> None:
