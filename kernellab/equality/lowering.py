@@ -22,6 +22,7 @@ from kernellab.interpreter.codegen.expressions import (
     products,
     tiles,
 )
+from kernellab.interpreter.lowering.amd import is_left_operand
 from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import several, single_combiner
 from kernellab.interpreter.lowering.ttg import TOKEN
@@ -271,11 +272,13 @@ def chooses(value: SSAValue) -> bool:
     return False
 
 
-@_lowers(ttg.Fp4ToFpOp)
-def _from_fp4(op: ttg.Fp4ToFpOp, value: Emitter) -> Expression:
-    axis = op.axis.value.data - value.rank(op.operand)
-    tile = tiles.full(value[op.operand], value.shape(op.operand))
-    return _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
+@_lowers(ttg.Fp4ToFpOp, amd.ScaledUpcastFp4Op)
+def _from_fp4(op: ttg.Fp4ToFpOp | amd.ScaledUpcastFp4Op, value: Emitter) -> Expression:
+    packed, *scales = op.operands
+    tile = tiles.full(value[packed], value.shape(packed))
+    unpacked = products.unpack_fp4(tile, op.axis.value.data - value.rank(packed))
+    numbers = _calls(residues.of_floats, value)(unpacked)
+    return _calls(residues.multiply, value)(numbers, value[scales[0]]) if scales else numbers
 
 
 def _floats_of(result: SSAValue, value: Emitter) -> Expression:
@@ -310,6 +313,7 @@ _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     mlir.TanhOp: residues.tanh,
     mlir.IsNaNOp: residues.is_nan,
     mlir.IsInfOp: np.isinf,
+    amd.ScaledUpcastFp8Op: residues.multiply,
 }
 
 
@@ -443,25 +447,38 @@ def _dot(op: tt.DotOp, value: Emitter) -> Expression:
 
 @_lowers(tt.DotScaledOp)
 def _dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
-    a = _scaled(op.a, op.a_scale, op.a_format, op.a_k_pack, -1, value)
-    b = _scaled(op.b, op.b_scale, op.b_format, op.b_k_pack, -2, value)
+    def operand(
+        source: SSAValue, scale: SSAValue | None, format: Any, along: int, axis: int
+    ) -> Any:
+        factors = None if scale is None else tiles.full(value[scale], value.shape(scale))
+        tile = tiles.full(value[source], value.shape(source))
+        return _scaled(tile, factors, format, axis, along, value)
+
+    along = -1 if op.a_k_pack.value.data else -2, -2 if op.b_k_pack.value.data else -1
+    a = operand(op.a, op.a_scale, op.a_format, along[0], -1)
+    b = operand(op.b, op.b_scale, op.b_format, along[1], -2)
     return _calls(residues.matmul, value)(a, b, tiles.full(value[op.c], value.shape(op.c)))
 
 
 def _scaled(
-    operand: SSAValue, scale: SSAValue | None, format: Any, packed: Any, axis: int, value: Emitter
+    tile: Expression, scale: Any, format: Any, axis: int, along: int, value: Emitter
 ) -> Expression:
-    """An operand of `tl.dot_scaled`: numbers times the scales of their groups along `axis`."""
-    tile = tiles.full(value[operand], value.shape(operand))
+    """An operand of a scaled matmul: numbers times the scales of their groups along `axis`; those
+    of four bits are packed along another.
+    """
     if tt.SCALED_FORMATS[format.value.data] == "e2m1":
-        along = axis if packed.value.data else -3 - axis
         tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, along))
     if scale is None:
         return tile
-    factors = tiles.full(value[scale], value.shape(scale))
-    if axis == -2:
-        factors = numpy.swapaxes(factors, -1, -2)
+    factors = numpy.swapaxes(scale, -1, -2) if axis == -2 else scale
     return _calls(residues.scaled, value)(tile, factors, axis)
+
+
+@_lowers(amd.UpcastMxfpOp)
+def _upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
+    axis = -1 if is_left_operand(op.result) else -2
+    tile, scale = (tiles.full(value[each], value.shape(each)) for each in (op.source, op.scale))
+    return _scaled(tile, scale, op.format, axis, axis, value)
 
 
 @_lowers(ttng.WarpGroupDotOp)
@@ -485,18 +502,12 @@ def _scaled_matrix_product(
     op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
 ) -> Expression:
     with where(op.predicate, value):
-        a = _with_scale(op.a, op.a_scale, op.a_type, -1, value)
-        b = _with_scale(op.b, op.b_scale, op.b_type, -2, value)
+        a, b = (
+            _scaled(operand_tile(tile, value), operand_tile(scale, value), kind, axis, axis, value)
+            for tile, scale, kind, axis in (
+                (op.a, op.a_scale, op.a_type, -1),
+                (op.b, op.b_scale, op.b_type, -2),
+            )
+        )
         put(op, _calls(residues.matmul, value)(a, b, accumulator_of(op, value)), value)
     return TOKEN
-
-
-def _with_scale(
-    operand: SSAValue, scale: SSAValue, format: Any, axis: int, value: Emitter
-) -> Expression:
-    tile, factors = operand_tile(operand, value), operand_tile(scale, value)
-    if tt.SCALED_FORMATS[format.value.data] == "e2m1":
-        tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
-    if axis == -2:
-        factors = numpy.swapaxes(factors, -1, -2)
-    return _calls(residues.scaled, value)(tile, factors, axis)
