@@ -948,9 +948,7 @@ class _ExactMode(OperationMode):
             return self._in_place(name, func, args, kwargs)
         if name in FUNCTIONS or name in MOVES:
             return self._result(name, func, args, kwargs)
-        decomposed: Callable[..., Any] | None = decomposition_of(func)
-        if name == "convolution":
-            decomposed = _convolution
+        decomposed: Callable[..., Any] | None = _DECOMPOSITIONS.get(name) or decomposition_of(func)
         if decomposed is not None:
             with self:
                 result = decomposed(*args, **kwargs)
@@ -1153,19 +1151,44 @@ def _convolution(
     _: list[int],
     groups: int,
 ) -> Any:
-    """A sum of products of windows: torch has no decomposition of a convolution."""
+    """A sum of products of windows."""
     if transposed:
         return NotImplemented
     size = weight.shape[2:]
-    windows = torch.constant_pad_nd(x, [n for each in reversed(padding) for n in (each, each)])
-    for axis, (n, step, gap) in enumerate(zip(size, stride, dilation), 2):
-        windows = windows.unfold(axis, gap * (n - 1) + 1, step)[..., ::gap]
+    windows = _windows(x, size, stride, padding, dilation)
     places = windows.shape[2 : 2 + len(size)]
     columns = windows.movedim(1, 1 + len(size)).reshape(len(x), math.prod(places), groups, -1)
     rows = weight.reshape(groups, len(weight) // groups, -1)
     made = columns.transpose(1, 2) @ rows.transpose(1, 2)
     made = made.transpose(2, 3).reshape(len(x), len(weight), *places)
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in size))
+
+
+def _windows(
+    x: torch.Tensor, size: Any, stride: Any, padding: Any, dilation: Any = (1, 1, 1)
+) -> torch.Tensor:
+    """The windows of the last axes; those of a window come last."""
+    made = torch.constant_pad_nd(x, [n for each in reversed(padding) for n in (each, each)])
+    for axis, (n, step, gap) in enumerate(zip(size, stride, dilation), x.ndim - len(size)):
+        made = made.unfold(axis, gap * (n - 1) + 1, step)[..., ::gap]
+    return made
+
+
+def _average_pool(
+    x: torch.Tensor, size: Any, stride: Any = (), padding: Any = (0, 0, 0), *others: Any
+) -> Any:
+    """Means of windows; with other options, torch's operation has no exact form."""
+    if len(size) != len(stride or size) or others not in ((), (False,), (False, True)):
+        return NotImplemented
+    windows = _windows(x, size, stride or size, padding[: len(size)])
+    return windows.sum([*range(-len(size), 0)]) / math.prod(size)
+
+
+_DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    "convolution": _convolution,
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _average_pool),
+}
+"""Of torch's operations that torch itself does not decompose."""
 
 
 def _is_floating(value: Any) -> bool:
