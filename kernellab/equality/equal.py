@@ -822,7 +822,9 @@ def _first_unequal(
         both = results[0][left].numpy(), results[1][right].numpy()
         off = numpy.argwhere(~terms.agreement(*both)[0])
         if len(off):
-            at = _shown(equality, left) or tuple(map(int, off[0]))
+            known = equality.difference
+            is_same = known is not None and known.tensor == left
+            at = known.index if known and is_same else tuple(map(int, off[0]))
             a, b = both[0][at], both[1][at]
             numbers, element = terms.numbers(a, b), None
             if numbers is not None:
@@ -830,9 +832,3 @@ def _first_unequal(
             texts = terms.text(a, b), terms.text(b, a)
             return _UnequalExpressions(element_text(left, at), texts, element)
     return None
-
-
-def _shown(equality: Equality, name: str) -> tuple[int, ...] | None:
-    """The first element of a result that is known to differ."""
-    difference = equality.difference
-    return difference.index if difference is not None and difference.tensor == name else None

@@ -278,14 +278,25 @@ def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
     return op if isinstance(op, mlir.ConstantOp) else None
 
 
-def _is_zero(value: SSAValue) -> bool:
+def numbers_of(value: SSAValue) -> Any:
+    """The numbers of a constant as an array, which is empty if a value is not one."""
     op = _constant_of(value)
     match op.value if op is not None else None:
         case builtin.FloatAttr() | builtin.IntegerAttr() as number:
-            return number.value.data == 0
+            return numpy.array([number.value.data])
         case builtin.DenseIntOrFPElementsAttr() as numbers:
-            return not numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type())).any()
-    return False
+            return numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
+    return numpy.zeros(0)
+
+
+def _is_zero(value: SSAValue) -> bool:
+    numbers = numbers_of(value)
+    return numbers.size > 0 and not numbers.any()
+
+
+def _is_infinite(value: SSAValue) -> bool:
+    numbers = numbers_of(value)
+    return numbers.size > 0 and bool(numpy.isinf(numbers).all())
 
 
 def _is_free(tree: Any) -> bool:
@@ -328,17 +339,6 @@ def open_places(tree: Any, values: Any) -> Any:
 
 EXTREMES = mlir.MaxNumFOp | mlir.MinNumFOp | mlir.MaximumFOp | mlir.MinimumFOp | tt.ClampFOp
 """Operations that choose one of their operands by their order."""
-
-
-def _is_infinite(value: SSAValue) -> bool:
-    op = _constant_of(value)
-    match op.value if op is not None else None:
-        case builtin.FloatAttr() as number:
-            return math.isinf(number.value.data)
-        case builtin.DenseIntOrFPElementsAttr() as numbers if _is_float(numbers.get_element_type()):
-            kept = numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
-            return bool(numpy.isinf(kept).all())
-    return False
 
 
 def exact_code(
@@ -538,20 +538,12 @@ class ExactTensors:
         return made if order is None else made[torch.from_numpy(order(made.numpy().real))]
 
 
-def _rising(key: numpy.ndarray) -> numpy.ndarray:
-    return numpy.argsort(key)
-
-
-def _falling(key: numpy.ndarray) -> numpy.ndarray:
-    return numpy.argsort(-key)
-
-
 _SMALL = [*range(1, 13), *(2**n - 1 for n in range(4, 16))]
 """Half of the residues of the first seed: between constants that a kernel compares with there is
 rarely another residue.
 """
 
-_ORDERS = (None, _rising, _falling)
+_ORDERS = (None, numpy.argsort, lambda key: numpy.argsort(-key))
 """The order of the residues, seed by seed. In the second and third, the largest and smallest
 element of each row is its first or last, which a maximum over a part of the row misses."""
 
@@ -664,14 +656,6 @@ def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
 Array = numpy.ndarray[Any, Any]
 
 
-def _add(a: Array, b: Array, *, alpha: Any = 1) -> Any:
-    return residues.add(a, _times(b, alpha))
-
-
-def _subtract(a: Array, b: Array, *, alpha: Any = 1) -> Any:
-    return residues.subtract(a, _times(b, alpha))
-
-
 def _times(a: Array, factor: Any) -> Any:
     return a if factor in (1, ONE) else residues.multiply(a, factor)
 
@@ -714,15 +698,7 @@ def _variance(a: Array, dim: Any = None, correction: Any = 1, keepdim: bool = Fa
     return residues.divide(squares, residues.of_float(float(left)))
 
 
-def _largest(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-    return _extreme(a, dim, keepdim, largest=True)
-
-
-def _smallest(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-    return _extreme(a, dim, keepdim, largest=False)
-
-
-def _extreme(a: Array, dim: Any, keepdim: bool, *, largest: bool) -> Any:
+def _extreme(a: Array, dim: Any = None, keepdim: bool = False, *, largest: bool) -> Any:
     result = a
     for axis in sorted(_axes(dim, a), reverse=True):
         result = residues.extreme(result, axis, largest=largest)
@@ -750,10 +726,11 @@ def _place(find: Callable[..., Any]) -> Callable[..., Any]:
     return place
 
 
-def _with_place(largest: bool) -> Callable[..., Any]:
-    values, place = (
-        (_largest, _place(numpy.argmax)) if largest else (_smallest, _place(numpy.argmin))
-    )
+_largest, _smallest = (functools.partial(_extreme, largest=each) for each in (True, False))
+
+
+def _with_place(values: Callable[..., Any], find: Callable[..., Any]) -> Callable[..., Any]:
+    place = _place(find)
 
     def both(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
@@ -776,28 +753,20 @@ def _largest_few(
     return numpy.take_along_axis(a, places, dim), places
 
 
-def _sorted(a: Array, dim: int = -1, descending: bool = False, **_: bool) -> tuple[Any, Any]:
-    return _largest_few(a, a.shape[dim], dim, descending)
-
-
 def _clamp(a: Array, low: Any = None, high: Any = None) -> Any:
     raised = a if low is None else residues.maximum(a, low)
     return raised if high is None else residues.minimum(raised, high)
 
 
-def _comparison(predicate: str) -> Callable[..., Any]:
-    return lambda a, b: residues.compare(predicate, a, b)
-
-
 def _by_name(name: str) -> Callable[..., Any]:
-    return lambda *operands: residues.function(name, *operands)
+    return functools.partial(residues.function, name)
 
 
 COMPARISONS = ("eq", "lt", "le", "gt", "ge", "ne")
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "add": _add,
-    "sub": _subtract,
+    "add": lambda a, b, alpha=1: residues.add(a, _times(b, alpha)),
+    "sub": lambda a, b, alpha=1: residues.subtract(a, _times(b, alpha)),
     "mul": residues.multiply,
     "div": residues.divide,
     "true_divide": residues.divide,
@@ -806,7 +775,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": residues.absolute,
     "sign": _sign,
     "topk": _largest_few,
-    "sort": _sorted,
+    "sort": lambda a, dim=-1, descending=False, **_: _largest_few(a, a.shape[dim], dim, descending),
     "sqrt": residues.square_root,
     "tanh": residues.tanh,
     "exp": residues.exp,
@@ -831,8 +800,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "var": _variance,
     "amax": _largest,
     "amin": _smallest,
-    "max": _with_place(True),
-    "min": _with_place(False),
+    "max": _with_place(_largest, numpy.argmax),
+    "min": _with_place(_smallest, numpy.argmin),
     "argmax": _place(numpy.argmax),
     "argmin": _place(numpy.argmin),
     "cumsum": lambda a, dim, **_: residues.running_total(a, dim),
@@ -840,7 +809,10 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "bmm": residues.matmul,
     "isnan": residues.is_nan,
     "isinf": numpy.isinf,
-    **{name: _comparison(f"{order}{name}") for name, order in zip(COMPARISONS, "ooooou")},
+    **{
+        name: functools.partial(residues.compare, f"{order}{name}")
+        for name, order in zip(COMPARISONS, "ooooou")
+    },
 }
 """By the name of ATen's operation. Numbers among the operands come as pairs."""
 

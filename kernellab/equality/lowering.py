@@ -275,8 +275,7 @@ def chooses(value: SSAValue) -> bool:
 @_lowers(ttg.Fp4ToFpOp, amd.ScaledUpcastFp4Op)
 def _from_fp4(op: ttg.Fp4ToFpOp | amd.ScaledUpcastFp4Op, value: Emitter) -> Expression:
     packed, *scales = op.operands
-    tile = tiles.full(value[packed], value.shape(packed))
-    unpacked = products.unpack_fp4(tile, op.axis.value.data - value.rank(packed))
+    unpacked = products.unpack_fp4(_tile(packed, value), op.axis.value.data - value.rank(packed))
     numbers = _calls(residues.of_floats, value)(unpacked)
     return _calls(residues.multiply, value)(numbers, value[scales[0]]) if scales else numbers
 
@@ -406,9 +405,8 @@ def _reduce(op: tt.ReduceOp, value: Emitter) -> Any:
     axis = op.axis.value.data - len(tile_shape)
     combiner = single_combiner(op.combine)
     if combiner in _REDUCTIONS:
-        tile = tiles.full(value[op.sources[0]], tile_shape)
         function, keywords = _REDUCTIONS[combiner]
-        return _calls(function, value)(tile, axis, **keywords)
+        return _calls(function, value)(_tile(op.sources[0], value), axis, **keywords)
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
@@ -428,8 +426,7 @@ def _scan(op: tt.ScanOp, value: Emitter) -> Any:
     axis = op.axis.value.data - len(tile_shape)
     reverse = bool(op.reverse.value.data)
     if single_combiner(op.combine) is mlir.AddFOp:
-        tile = tiles.full(value[op.sources[0]], tile_shape)
-        return _calls(residues.running_total, value)(tile, axis, reverse)
+        return _calls(residues.running_total, value)(_tile(op.sources[0], value), axis, reverse)
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
@@ -441,44 +438,41 @@ def _scan(op: tt.ScanOp, value: Emitter) -> Any:
 
 @_lowers(tt.DotOp)
 def _dot(op: tt.DotOp, value: Emitter) -> Expression:
-    a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
-    return _calls(residues.matmul, value)(a, b, c)
+    return _calls(residues.matmul, value)(*(_tile(v, value) for v in (op.a, op.b, op.c)))
+
+
+def _tile(operand: SSAValue, value: Emitter) -> Expression:
+    return tiles.full(value[operand], value.shape(operand))
 
 
 @_lowers(tt.DotScaledOp)
 def _dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
-    def operand(
-        source: SSAValue, scale: SSAValue | None, format: Any, along: int, axis: int
-    ) -> Any:
-        factors = None if scale is None else tiles.full(value[scale], value.shape(scale))
-        tile = tiles.full(value[source], value.shape(source))
-        return _scaled(tile, factors, format, axis, along, value)
-
     along = -1 if op.a_k_pack.value.data else -2, -2 if op.b_k_pack.value.data else -1
-    a = operand(op.a, op.a_scale, op.a_format, along[0], -1)
-    b = operand(op.b, op.b_scale, op.b_format, along[1], -2)
-    return _calls(residues.matmul, value)(a, b, tiles.full(value[op.c], value.shape(op.c)))
+    a = _scaled(_tile, op.a, op.a_scale, op.a_format, -1, along[0], value)
+    b = _scaled(_tile, op.b, op.b_scale, op.b_format, -2, along[1], value)
+    return _calls(residues.matmul, value)(a, b, _tile(op.c, value))
 
 
 def _scaled(
-    tile: Expression, scale: Any, format: Any, axis: int, along: int, value: Emitter
+    read: Lower, operand: Any, scale: Any, format: Any, axis: int, along: int, value: Emitter
 ) -> Expression:
     """An operand of a scaled matmul: numbers times the scales of their groups along `axis`; those
     of four bits are packed along another.
     """
+    tile = read(operand, value)
     if tt.SCALED_FORMATS[format.value.data] == "e2m1":
         tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, along))
     if scale is None:
         return tile
-    factors = numpy.swapaxes(scale, -1, -2) if axis == -2 else scale
+    factors = read(scale, value)
+    factors = numpy.swapaxes(factors, -1, -2) if axis == -2 else factors
     return _calls(residues.scaled, value)(tile, factors, axis)
 
 
 @_lowers(amd.UpcastMxfpOp)
 def _upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
     axis = -1 if is_left_operand(op.result) else -2
-    tile, scale = (tiles.full(value[each], value.shape(each)) for each in (op.source, op.scale))
-    return _scaled(tile, scale, op.format, axis, axis, value)
+    return _scaled(_tile, op.source, op.scale, op.format, axis, axis, value)
 
 
 @_lowers(ttng.WarpGroupDotOp)
@@ -502,12 +496,7 @@ def _scaled_matrix_product(
     op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
 ) -> Expression:
     with where(op.predicate, value):
-        a, b = (
-            _scaled(operand_tile(tile, value), operand_tile(scale, value), kind, axis, axis, value)
-            for tile, scale, kind, axis in (
-                (op.a, op.a_scale, op.a_type, -1),
-                (op.b, op.b_scale, op.b_type, -2),
-            )
-        )
+        a = _scaled(operand_tile, op.a, op.a_scale, op.a_type, -1, -1, value)
+        b = _scaled(operand_tile, op.b, op.b_scale, op.b_type, -2, -2, value)
         put(op, _calls(residues.matmul, value)(a, b, accumulator_of(op, value)), value)
     return TOKEN

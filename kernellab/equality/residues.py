@@ -19,7 +19,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, TypeVar, cast
@@ -66,17 +66,23 @@ _LONGEST_PRODUCT = 2**11
 _uninterpreted: ContextVar[set[str] | None] = ContextVar("_uninterpreted", default=None)
 
 
+Held = TypeVar("Held")
+
+
 @contextmanager
-def uninterpreted_noted() -> Iterator[set[str]]:
+def _held(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def uninterpreted_noted() -> AbstractContextManager[set[str]]:
     """Collect the names of the functions that have no law here: equal arguments give equal
     results, and nothing else is known of them.
     """
-    names: set[str] = set()
-    token = _uninterpreted.set(names)
-    try:
-        yield names
-    finally:
-        _uninterpreted.reset(token)
+    return _held(_uninterpreted, set())
 
 
 def _note(name: str) -> None:
@@ -90,14 +96,9 @@ def _note(name: str) -> None:
 _terms: ContextVar[Any] = ContextVar("_terms", default=None)
 
 
-@contextmanager
-def computing_with(terms: Any) -> Iterator[None]:
+def computing_with(terms: Any) -> AbstractContextManager[object]:
     """Let the functions of this module compute with expressions, a `terms.Terms`."""
-    token = _terms.set(terms)
-    try:
-        yield
-    finally:
-        _terms.reset(token)
+    return _held(_terms, terms)
 
 
 def with_terms() -> Any:
@@ -304,26 +305,16 @@ def multiply(a: Value, b: Value) -> Value:
 _zeros: ContextVar[Callable[[], object] | complex | None] = ContextVar("_zeros", default=None)
 
 
-@contextmanager
-def noting_zeros(note: Callable[[], object]) -> Iterator[None]:
+def noting_zeros(note: Callable[[], object]) -> AbstractContextManager[object]:
     """Call a function for each product of which a factor may be exactly 0."""
-    token = _zeros.set(note)
-    try:
-        yield
-    finally:
-        _zeros.reset(token)
+    return _held(_zeros, note)
 
 
-@contextmanager
-def zeros_as_factors() -> Iterator[None]:
+def zeros_as_factors() -> AbstractContextManager[object]:
     """Let a product of 0 and another number be a constant times that number, which the result then
     depends on, as NaN and infinity show: 0 * NaN is NaN. 0 * 0 remains 0.
     """
-    token = _zeros.set(complex(314_159, 173_205))
-    try:
-        yield
-    finally:
-        _zeros.reset(token)
+    return _held(_zeros, complex(314_159, 173_205))
 
 
 def _with_zeros(product: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
@@ -379,17 +370,12 @@ def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
 _squares_only: ContextVar[bool] = ContextVar("_squares_only", default=False)
 
 
-@contextmanager
-def of_squares_only() -> Iterator[None]:
+def of_squares_only() -> AbstractContextManager[object]:
     """Let roots and logarithms of numbers that are not squares be unknown, so that a root's square
     and a logarithm's exponential are what they were taken of. A maximum of what is not known is not
     known, and its comparison raises UnsupportedOperation.
     """
-    token = _squares_only.set(True)
-    try:
-        yield
-    finally:
-        _squares_only.reset(token)
+    return _held(_squares_only, True)
 
 
 @_or_by_terms
@@ -604,17 +590,12 @@ def rounded(a: Value, bits: int, how: str = "") -> Value:
 _of_all: ContextVar[bool] = ContextVar("_of_all", default=False)
 
 
-@contextmanager
-def maxima_of_all() -> Iterator[None]:
+def maxima_of_all() -> AbstractContextManager[object]:
     """Let a maximum be the root of a sum of third powers of its operands, each plus a constant. As
     a maximum it has any order of operands, and -inf changes nothing; but each other operand changes
     it: so two that are the same have the same operands, where a maximum shows only the largest.
     """
-    token = _of_all.set(True)
-    try:
-        yield
-    finally:
-        _of_all.reset(token)
+    return _held(_of_all, True)
 
 
 def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
