@@ -126,6 +126,15 @@ def test_rounding_gives_numbers_that_it_leaves_alone(bits: int) -> None:
     assert residues.rounded(residues.ONE, bits) == residues.ONE
 
 
+def test_zeros_as_factors() -> None:
+    mask = numpy.where(A.real > 0, 0, residues.ONE)
+    with residues.zeros_as_factors():
+        product, total = residues.multiply(A, mask), residues.matmul(mask, B.T)
+        assert numpy.array_equal(product == A, mask != 0)
+        assert numpy.array_equal(total, residues.total(residues.multiply(mask[:, None], B), -1))
+        assert residues.multiply(0, residues.ZERO) == residues.ZERO
+
+
 def test_infinity() -> None:
     lowest = residues.of_float(-math.inf)
     assert residues.exp(lowest) == 0

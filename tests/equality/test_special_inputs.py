@@ -129,10 +129,8 @@ OF_TWO: list[tuple[str, str | Function]] = [
     ("f32", "tl.where(tl.argmax(x, 0) == tl.argmax(y, 0), 0.0, x)"),
     ("f32", "tl.where((place == 3) & (x > 0) & (y < 0), x * 1.0001, x)"),
     ("f32", "tl.where(x > 0, tl.where((y < 0) & (place == 40), 0.0, x), x)"),
-    (
-        "f32",
-        "x + (x > 0).to(tl.float32) * (y < 0).to(tl.float32) * tl.where(place == 17, 1.0, 0.0)",
-    ),
+    ("f32",
+     "x + (x > 0).to(tl.float32) * (y < 0).to(tl.float32) * tl.where(place == 17, 1.0, 0.0)"),
     ("f32", f"tl.where(({THIRD} > 0).to(tl.int32) + ({SEVENTH} < 0).to(tl.int32) == 2, 0.0, x)"),
     ("f32", "tl.where(tl.sum((x > y).to(tl.int32), 0) == 5, 0.0, x)"),
     ("f32", lambda x, y: torch.where((x[3] > 0) & (x[7] < 0), x + 1, x)),
@@ -142,7 +140,7 @@ OF_TWO: list[tuple[str, str | Function]] = [
     ("f32", lambda x, y: x + (x > 0) * (y < 0) * (FEW == 17)),
     ("i32", "tl.where(tl.sum(x, 0) == 100, 0, x)"),
     ("i32", f"tl.where(({THIRD} > 5) & ({SEVENTH} < -5), 0, x)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.sampled(6)
