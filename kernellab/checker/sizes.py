@@ -245,7 +245,6 @@ def _plain(facts: Iterable[Condition]) -> Iterator[Polynomial]:
 
 # The sizes of a launch
 
-
 Range = tuple[int, int | None]
 
 
@@ -508,8 +507,7 @@ class Values:
             quotient = self._symbol("quotient", number, natural=is_natural)
             rest = number - quotient * divisor
             self._known[key] = self._add(quotient, rest, -rest + (divisor - 1))
-        known: Polynomial = self._known[key]
-        return known
+        return Polynomial.of(self._known[key])
 
     def _is_natural(self, number: Polynomial, facts: Sequence[Condition] = ()) -> bool:
         return self._prover.holds(number, [*facts, *self.known_of([number, *facts])])
@@ -554,8 +552,7 @@ class Values:
                 step = self.at(loop.step)
                 number = self.at(loop.lower) + step * turn
                 self._add(turn, self.at(loop.upper) - number - 1, step - 1)
-        known: Polynomial = self._known[loop, ()]
-        return known
+        return Polynomial.of(self._known[loop, ()])
 
     def _grown(self, loop: mlir.ForOp | mlir.WhileOp, value: BlockArgument, index: Index) -> Any:
         """What grows by the same in each turn; None if it does not."""
@@ -670,8 +667,7 @@ class Values:
         if key not in self._known:
             made = self._symbol("factor", number, natural=False)
             self._known[key] = self._add(made, equal(made, number))
-        known: Polynomial = self._known[key]
-        return known
+        return Polynomial.of(self._known[key])
 
     def _extreme(self, op: Operation, left: Polynomial, right: Polynomial) -> Polynomial:
         is_least = isinstance(op, mlir.MinSIOp)
@@ -756,10 +752,8 @@ def _logic(op: Operation, left: Condition, right: Condition) -> Condition | None
             return All((left, right))
         case mlir.OrIOp():
             return Some((left, right))
-        case mlir.XOrIOp() if right == All():
-            return negated(left)
         case mlir.XOrIOp():
-            return either(left, negated(right), right)
+            return negated(left) if right == All() else either(left, negated(right), right)
     return None
 
 

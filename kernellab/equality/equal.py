@@ -63,7 +63,6 @@ from kernellab.records import BoundLaunch, Target
 
 # Which results of two computations should be equal, and where they are.
 
-
 Results = Mapping[str, torch.Tensor]
 
 
@@ -670,7 +669,6 @@ def equal(
     check_whole("seeds", seeds, 1)
     check_choice("rounding", rounding, get_args(Rounding))
     check_choice("inputs", inputs, get_args(Domain))
-
     check_flags(proof=proof)
     if proof and rounding == "kept":
         raise OptionError(
@@ -751,11 +749,8 @@ def _may_be_proved(equality: Equality) -> bool:
     """Whether expressions may decide what residues and floats do not."""
     reason = equality.reason
     of_given = f"{_ONLY_FLOATS} {GIVEN.words}"
-    hopes = (
-        reason.startswith((_NOT_VISIBLE, _IN_PIECES, _HIDDEN, of_given)),
-        reason.endswith(_NOT_SEEN),
-    )
-    return any(hopes) or _NO_RESIDUE in reason
+    is_hope = reason.startswith((_NOT_VISIBLE, _IN_PIECES, _HIDDEN, of_given))
+    return is_hope or reason.endswith(_NOT_SEEN) or _NO_RESIDUE in reason
 
 
 def _with_proof(

@@ -652,7 +652,6 @@ def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
 
 # torch's operations on residues: by name, functions of arrays of pairs.
 
-
 Array = numpy.ndarray[Any, Any]
 
 
@@ -720,10 +719,7 @@ def _with_dims(result: Any, a: Array, dim: Any, keepdim: bool) -> Any:
 
 
 def _place(find: Callable[..., Any]) -> Callable[..., Any]:
-    def place(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-        return find(residues.order_key(a), dim, keepdims=keepdim)
-
-    return place
+    return lambda a, dim=None, keepdim=False: find(residues.order_key(a), dim, keepdims=keepdim)
 
 
 _largest, _smallest = (functools.partial(_extreme, largest=each) for each in (True, False))

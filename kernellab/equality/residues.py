@@ -775,25 +775,24 @@ def _around_zero(residues: Array, modulus: int) -> Array:
 
 
 @functools.cache
-def _inverses(modulus: int) -> Array:
-    table = _around_zero(_power(numpy.arange(modulus), modulus - 2, modulus), modulus)
-    table[0] = numpy.inf
+def _powers(modulus: int, exponent: int, of_zero: float = 0.0) -> Array:
+    table = _around_zero(_power(numpy.arange(modulus), exponent, modulus), modulus)
+    table[0] = of_zero
     return table
 
 
-@functools.cache
+def _inverses(modulus: int) -> Array:
+    return _powers(modulus, modulus - 2, numpy.inf)
+
+
 def _roots(modulus: int) -> Array:
     """x ** ((m + 1) / 4): a square root of x or of -x, as the modulus m is 3 modulo 4."""
-    return _around_zero(_power(numpy.arange(modulus), (modulus + 1) // 4, modulus), modulus)
+    return _powers(modulus, (modulus + 1) // 4)
 
 
-@functools.cache
 def _cube_roots(modulus: int) -> Array:
     """Of each residue, as 3 does not divide m - 1; of no operands -inf, in place of 0."""
-    power = pow(3, -1, modulus - 1)
-    table = _around_zero(_power(numpy.arange(modulus), power, modulus), modulus)
-    table[0] = -numpy.inf
-    return table
+    return _powers(modulus, pow(3, -1, modulus - 1), -numpy.inf)
 
 
 @functools.cache

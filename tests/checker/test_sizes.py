@@ -17,7 +17,6 @@ from kernellab.checker.sizes import Polynomial, is_never_negative
 
 # Polynomials
 
-
 NUMBERS = st.integers(-3, 3)
 MONOMIALS = [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "a"), ("b", "c")]
 POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)).map(
