@@ -233,7 +233,7 @@ class Comparison:
             off = self._off_for((*outstanding, *self._single_nans(special)))
         return self._verdict("equal") if off is None else off
 
-    def _laws(self) -> AbstractContextManager[None]:
+    def _laws(self) -> AbstractContextManager[object]:
         return residues.of_squares_only() if self.by_squares else nullcontext()
 
     def _agree_on_squares(self) -> bool:
@@ -338,7 +338,7 @@ class Comparison:
         tensors = {t.data_ptr(): t for side in (self.first, self.second) for t in side.read()}
         return [t for place, t in tensors.items() if place not in self._fixed and t.numel()]
 
-    def _agree_under(self, law: AbstractContextManager[None]) -> bool:
+    def _agree_under(self, law: AbstractContextManager[object]) -> bool:
         """Whether the results agree under another law of residues."""
         with law, residues.uninterpreted_noted():
             if self.by_squares:

@@ -291,12 +291,12 @@ def numbers_of(value: SSAValue) -> Any:
 
 def _is_zero(value: SSAValue) -> bool:
     numbers = numbers_of(value)
-    return numbers.size > 0 and not numbers.any()
+    return bool(numbers.size and not numbers.any())
 
 
 def _is_infinite(value: SSAValue) -> bool:
     numbers = numbers_of(value)
-    return numbers.size > 0 and bool(numpy.isinf(numbers).all())
+    return bool(numbers.size and numpy.isinf(numbers).all())
 
 
 def _is_free(tree: Any) -> bool:
@@ -543,7 +543,7 @@ _SMALL = [*range(1, 13), *(2**n - 1 for n in range(4, 16))]
 rarely another residue.
 """
 
-_ORDERS = (None, numpy.argsort, lambda key: numpy.argsort(-key))
+_ORDERS: tuple[Any, ...] = (None, numpy.argsort, lambda key: numpy.argsort(-key))
 """The order of the residues, seed by seed. In the second and third, the largest and smallest
 element of each row is its first or last, which a maximum over a part of the row misses."""
 

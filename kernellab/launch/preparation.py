@@ -692,7 +692,7 @@ def takes_launch(function: Callable[Concatenate[BoundLaunch, P], R]) -> Callable
         if "expect" in inherited and (
             isinstance(grid, BoundLaunch) or hasattr(grid, "run") or (is_bound and callable(grid))
         ):
-            other, grid, args = grid, *(args[:1] or (None,)), args[1:]
+            other, grid, args = grid, args[0] if args else None, args[1:]
             if hasattr(other, "run"):
                 other = bound_launch(function.__name__, other, grid, args, keywords)
             own.setdefault("expect", other)
