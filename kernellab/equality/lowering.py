@@ -455,7 +455,7 @@ def _dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
 
 def _scaled(
     read: Lower, operand: Any, scale: Any, format: Any, axis: int, along: int, value: Emitter
-) -> Expression:
+) -> Any:
     """An operand of a scaled matmul: numbers times the scales of their groups along `axis`; those
     of four bits are packed along another.
     """
