@@ -199,7 +199,10 @@ def __getattr__(name: str) -> object:
 
         meant = nearest(name, __all__) if not name.startswith("_") else ""
         raise AttributeError(f"module 'kernellab' has no attribute {name!r}. {meant}".rstrip())
-    value = getattr(importlib.import_module(home), name)
+    from kernellab.common.system import without_collections
+
+    with without_collections():  # of a first import they would take a quarter
+        value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

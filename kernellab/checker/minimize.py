@@ -371,7 +371,7 @@ def minimize(
         kind: the kind of finding to keep, "race", or the class of an error; "" for the first.
         target: the GPU, as for `kernellab.check`.
         expect: a function that computes the expected results, as for `kernellab.check`, or another
-            kernel's launch with the same tensors.
+            kernel's launch with the same tensors; or the second argument, as for `equal`.
         tries: how many launches may run.
         seconds: how long the search may take; a launch that has begun ends first.
 

@@ -4,7 +4,7 @@ sizes and the grid are.
 An address is a polynomial in the sizes, the program's number, the position in the tile, and symbols
 for the rest: turns of loops, quotients, the result of a choice, what a load returns.
 What is known of a symbol, and what a mask says, are conditions on polynomials. A prover decides
-whether they imply another: `Intervals` here, z3 in `solver`.
+whether they imply another: `Prover` by intervals, and z3 in `solver`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
@@ -213,36 +213,24 @@ def _quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-class Prover(Protocol):
-    """Decides whether conditions imply another.
+class Prover:
+    """Decides whether conditions imply another, by those that are polynomials.
 
     Attributes:
-        knows_logic: whether it uses conditions that are not polynomials. For such a prover, a sum
-            that is a factor gets a symbol, in which two programs may agree.
+        knows_logic: whether it uses all conditions. For such a prover, a sum that is a factor gets
+            a symbol, in which two programs may agree.
     """
-
-    knows_logic: bool
-
-    def holds(self, goal: Polynomial, facts: Iterable[Condition], *, hard: bool = False) -> bool:
-        """Return True only if a polynomial is at least 0 wherever the facts hold."""
-
-    def is_never_zero(
-        self, number: Polynomial, facts: Iterable[Condition], *, hard: bool = False
-    ) -> bool:
-        """Return True only if a polynomial is not 0 wherever the facts hold."""
-
-
-class Intervals(Prover):
-    """Proves with the facts that are polynomials."""
 
     knows_logic = False
 
     def holds(self, goal: Polynomial, facts: Iterable[Condition], *, hard: bool = False) -> bool:
+        """Return True only if a polynomial is at least 0 wherever the facts hold."""
         return is_never_negative(goal, list(_plain(facts)))
 
     def is_never_zero(
         self, number: Polynomial, facts: Iterable[Condition], *, hard: bool = False
     ) -> bool:
+        """Return True only if a polynomial is not 0 wherever the facts hold."""
         plain = list(_plain(facts))
         return any(is_never_negative(each - 1, plain) for each in (number, -number))
 
@@ -256,7 +244,6 @@ def _plain(facts: Iterable[Condition]) -> Iterator[Polynomial]:
 
 
 # The sizes of a launch
-
 
 Range = tuple[int, int | None]
 
@@ -520,8 +507,7 @@ class Values:
             quotient = self._symbol("quotient", number, natural=is_natural)
             rest = number - quotient * divisor
             self._known[key] = self._add(quotient, rest, -rest + (divisor - 1))
-        known: Polynomial = self._known[key]
-        return known
+        return Polynomial.of(self._known[key])
 
     def _is_natural(self, number: Polynomial, facts: Sequence[Condition] = ()) -> bool:
         return self._prover.holds(number, [*facts, *self.known_of([number, *facts])])
@@ -566,8 +552,7 @@ class Values:
                 step = self.at(loop.step)
                 number = self.at(loop.lower) + step * turn
                 self._add(turn, self.at(loop.upper) - number - 1, step - 1)
-        known: Polynomial = self._known[loop, ()]
-        return known
+        return Polynomial.of(self._known[loop, ()])
 
     def _grown(self, loop: mlir.ForOp | mlir.WhileOp, value: BlockArgument, index: Index) -> Any:
         """What grows by the same in each turn; None if it does not."""
@@ -682,8 +667,7 @@ class Values:
         if key not in self._known:
             made = self._symbol("factor", number, natural=False)
             self._known[key] = self._add(made, equal(made, number))
-        known: Polynomial = self._known[key]
-        return known
+        return Polynomial.of(self._known[key])
 
     def _extreme(self, op: Operation, left: Polynomial, right: Polynomial) -> Polynomial:
         is_least = isinstance(op, mlir.MinSIOp)
@@ -768,29 +752,16 @@ def _logic(op: Operation, left: Condition, right: Condition) -> Condition | None
             return All((left, right))
         case mlir.OrIOp():
             return Some((left, right))
-        case mlir.XOrIOp() if right == All():
-            return negated(left)
         case mlir.XOrIOp():
-            return either(left, negated(right), right)
+            return negated(left) if right == All() else either(left, negated(right), right)
     return None
 
 
 def _compared(op: mlir.CmpIOp, left: Polynomial, right: Polynomial) -> Condition | None:
     less, more = right - left, left - right
-    match mlir.INTEGER_PREDICATES[int(op.predicate.value.data)]:
-        case "eq":
-            return equal(more)
-        case "ne":
-            return negated(equal(more))
-        case "slt":
-            return less - 1
-        case "sle":
-            return less
-        case "sgt":
-            return more - 1
-        case "sge":
-            return more
-    return None
+    known = {"eq": equal(more), "ne": negated(equal(more)), "slt": less - 1, "sle": less,
+             "sgt": more - 1, "sge": more}  # fmt: skip
+    return known.get(mlir.INTEGER_PREDICATES[int(op.predicate.value.data)])
 
 
 def _moved(op: Operation, index: Index) -> Index:
@@ -873,7 +844,7 @@ class Proof:
         pairs = itertools.combinations_with_replacement(stores, 2)
         plain = [pair for pair in pairs if not all(_is_atomic(op) for op in pair)]
         self.open = [OpenQuestion(ops, "") for ops in (*accesses, *plain)]
-        self.decide(Intervals())
+        self.decide(Prover())
 
     def decide(self, prover: Prover) -> None:
         """Try to prove what is open."""

@@ -10,7 +10,6 @@ import z3
 from kernellab.checker.sizes import (
     All,
     Condition,
-    Intervals,
     Polynomial,
     Prover,
     Sizes,
@@ -33,11 +32,10 @@ class Solver(Prover):
 
     def __init__(self) -> None:
         self._context = z3.Context()  # without earlier expressions, whose number changes the search
-        self._intervals = Intervals()
 
     def holds(self, goal: Polynomial, facts: Iterable[Condition], *, hard: bool = False) -> bool:
         facts = list(facts)
-        if not hard and self._intervals.holds(goal, facts):
+        if not hard and super().holds(goal, facts):
             return True
         return self._solved([*facts, negated(goal)], _WORK if hard else _LITTLE) is False
 

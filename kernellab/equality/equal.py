@@ -33,6 +33,7 @@ from kernellab.equality.sides import (
     CONSTANTS,
     GIVEN,
     INFINITY,
+    MOST_NANS,
     NAN,
     NORMAL,
     OF_FEW,
@@ -47,6 +48,7 @@ from kernellab.equality.sides import (
     name_of,
     outstanding_inputs,
     sides_of,
+    single_nans,
 )
 from kernellab.equality.terms import OrderNotKnown, Terms
 from kernellab.errors import (
@@ -60,7 +62,6 @@ from kernellab.launch.results import elements_off, relative_tolerance, size_of
 from kernellab.records import BoundLaunch, Target
 
 # Which results of two computations should be equal, and where they are.
-
 
 Results = Mapping[str, torch.Tensor]
 
@@ -151,7 +152,9 @@ class Comparison:
         uninterpreted: functions without a law that they called.
         again: the residues of the last run, before it.
         inputs: which floats count.
+        has_zeros: whether a product of theirs had a factor 0.
         refused: inputs that one of the two failed with.
+        not_tried: notes on inputs that were not tried.
         by_squares: whether they only agree where roots and logarithms are those of squares.
     """
 
@@ -162,7 +165,9 @@ class Comparison:
     uninterpreted: tuple[str, ...]
     again: ExactTensors
     inputs: Domain
+    has_zeros: bool
     refused: list[str] = field(default_factory=list)
+    not_tried: list[str] = field(default_factory=list)
     by_squares: bool = False
 
     @cached_property
@@ -225,10 +230,10 @@ class Comparison:
             if outstanding is None:
                 advice = "" if self._choices >= _EXTREMES else ": try fewer elements"
                 return self._verdict("not decided", f"{_HIDDEN}{advice}")
-            off = self._off_for(outstanding)
+            off = self._off_for((*outstanding, *self._single_nans(special)))
         return self._verdict("equal") if off is None else off
 
-    def _laws(self) -> AbstractContextManager[None]:
+    def _laws(self) -> AbstractContextManager[object]:
         return residues.of_squares_only() if self.by_squares else nullcontext()
 
     def _agree_on_squares(self) -> bool:
@@ -307,24 +312,38 @@ class Comparison:
             special: the inputs with numbers that are not finite, if they count.
             is_known: whether finite ones are known to agree.
         """
-        if self._choices <= _EXTREMES and (not self._choices or self._has_same_maxima()):
+        is_extreme = self._choices <= _EXTREMES
+        if not self._choices or (is_extreme and self._agree_under(residues.maxima_of_all())):
             return []
         if self._choices >= _EXTREMES and not is_known:  # another element may hide each
             return None
-        tensors = {t.data_ptr(): t for side in (self.first, self.second) for t in side.read()}
-        chosen = [
-            t
-            for place, t in tensors.items()
-            if place not in self._fixed and t.numel() and t.dtype != torch.bool
-        ]
+        chosen = [tensor for tensor in self._varied() if tensor.dtype != torch.bool]
         return outstanding_inputs(chosen, () if is_known else (1.0, -1.0), bool(special))
 
-    def _has_same_maxima(self) -> bool:
-        """Whether the results agree where each operand changes a maximum."""
-        with residues.maxima_of_all(), residues.uninterpreted_noted():
+    def _single_nans(self, special: Sequence[Inputs]) -> list[Inputs]:
+        """Inputs with single elements that are NaN, if the results may not multiply the same
+        numbers by 0, as `where(mask, x, 0)` and `x * mask` do not.
+        """
+        if not (special and self.has_zeros) or self._agree_under(residues.zeros_as_factors()):
+            return []
+        tensors = [tensor for tensor in self._varied() if tensor.is_floating_point()]
+        if any(tensor.numel() > MOST_NANS for tensor in tensors):
+            self.not_tried.append(
+                f"Single NaN were tried in {MOST_NANS} places of each row and tensor, not in all."
+            )
+        return single_nans(tensors)
+
+    def _varied(self) -> list[torch.Tensor]:
+        """The tensors that the two read and that inputs change, each once."""
+        tensors = {t.data_ptr(): t for side in (self.first, self.second) for t in side.read()}
+        return [t for place, t in tensors.items() if place not in self._fixed and t.numel()]
+
+    def _agree_under(self, law: AbstractContextManager[object]) -> bool:
+        """Whether the results agree under another law of residues."""
+        with law, residues.uninterpreted_noted():
             if self.by_squares:
                 return self._agree_on_squares()
-            agreements = self._agreements(rounds=self.again.rounds)
+            agreements = self._agreements(1, rounds=self.again.rounds)
         return all((same & known).all() for same, known in agreements.values())
 
     def _agreements(self, seed: int = 0, **options: bool) -> dict[ResultPair, Any]:
@@ -420,7 +439,7 @@ class Comparison:
                 if name not in {pair.names[number] for pair in self.pairs}
             ),
             *(f"One of the two fails with {words}." for words in dict.fromkeys(self.refused)),
-            *dict.fromkeys(self.order_notes),
+            *dict.fromkeys((*self.order_notes, *self.not_tried)),
         )
         return Equality(
             *names,
@@ -650,7 +669,6 @@ def equal(
     check_whole("seeds", seeds, 1)
     check_choice("rounding", rounding, get_args(Rounding))
     check_choice("inputs", inputs, get_args(Domain))
-
     check_flags(proof=proof)
     if proof and rounding == "kept":
         raise OptionError(
@@ -693,12 +711,16 @@ _ROUNDS_ELSEWHERE = (
 
 def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: bool) -> Comparison:
     pairs: tuple[ResultPair, ...] = ()
+    zeros: list[bool] = []
     with residues.uninterpreted_noted() as uninterpreted:
         for seed in range(seeds):
-            results = [
-                side.run(fresh_tensors(seed, first, second, rounds=rounds))
-                for side in (first, second)
-            ]
+            is_last = seed == seeds - 1  # of the first, half are small numbers
+            note = residues.noting_zeros(lambda: zeros.append(True))
+            with note if is_last else nullcontext():
+                results = [
+                    side.run(fresh_tensors(seed, first, second, rounds=rounds))
+                    for side in (first, second)
+                ]
             pairs = pairs or paired(first, second, *results)
             for pair in pairs:
                 pair.note(*results)
@@ -712,7 +734,8 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
             f"The mask of no store is true in {names}, so nothing was compared.",
             position=kernels[0].store,
         )
-    return Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs)
+    functions = tuple(sorted(uninterpreted))
+    return Comparison(first, second, seeds, pairs, functions, again, inputs, bool(zeros))
 
 
 _ONLY_FLOATS = "The exact values agree, and a run with"
@@ -726,11 +749,8 @@ def _may_be_proved(equality: Equality) -> bool:
     """Whether expressions may decide what residues and floats do not."""
     reason = equality.reason
     of_given = f"{_ONLY_FLOATS} {GIVEN.words}"
-    hopes = (
-        reason.startswith((_NOT_VISIBLE, _IN_PIECES, _HIDDEN, of_given)),
-        reason.endswith(_NOT_SEEN),
-    )
-    return any(hopes) or _NO_RESIDUE in reason
+    is_hope = reason.startswith((_NOT_VISIBLE, _IN_PIECES, _HIDDEN, of_given))
+    return is_hope or reason.endswith(_NOT_SEEN) or _NO_RESIDUE in reason
 
 
 def _with_proof(
@@ -797,7 +817,9 @@ def _first_unequal(
         both = results[0][left].numpy(), results[1][right].numpy()
         off = numpy.argwhere(~terms.agreement(*both)[0])
         if len(off):
-            at = _shown(equality, left) or tuple(map(int, off[0]))
+            known = equality.difference
+            is_same = known is not None and known.tensor == left
+            at = known.index if known and is_same else tuple(map(int, off[0]))
             a, b = both[0][at], both[1][at]
             numbers, element = terms.numbers(a, b), None
             if numbers is not None:
@@ -805,9 +827,3 @@ def _first_unequal(
             texts = terms.text(a, b), terms.text(b, a)
             return _UnequalExpressions(element_text(left, at), texts, element)
     return None
-
-
-def _shown(equality: Equality, name: str) -> tuple[int, ...] | None:
-    """The first element of a result that is known to differ."""
-    difference = equality.difference
-    return difference.index if difference is not None and difference.tensor == name else None

@@ -278,14 +278,25 @@ def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
     return op if isinstance(op, mlir.ConstantOp) else None
 
 
-def _is_zero(value: SSAValue) -> bool:
+def numbers_of(value: SSAValue) -> Any:
+    """The numbers of a constant as an array, which is empty if a value is not one."""
     op = _constant_of(value)
     match op.value if op is not None else None:
         case builtin.FloatAttr() | builtin.IntegerAttr() as number:
-            return number.value.data == 0
+            return numpy.array([number.value.data])
         case builtin.DenseIntOrFPElementsAttr() as numbers:
-            return not numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type())).any()
-    return False
+            return numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
+    return numpy.zeros(0)
+
+
+def _is_zero(value: SSAValue) -> bool:
+    numbers = numbers_of(value)
+    return bool(numbers.size and not numbers.any())
+
+
+def _is_infinite(value: SSAValue) -> bool:
+    numbers = numbers_of(value)
+    return bool(numbers.size and numpy.isinf(numbers).all())
 
 
 def _is_free(tree: Any) -> bool:
@@ -328,17 +339,6 @@ def open_places(tree: Any, values: Any) -> Any:
 
 EXTREMES = mlir.MaxNumFOp | mlir.MinNumFOp | mlir.MaximumFOp | mlir.MinimumFOp | tt.ClampFOp
 """Operations that choose one of their operands by their order."""
-
-
-def _is_infinite(value: SSAValue) -> bool:
-    op = _constant_of(value)
-    match op.value if op is not None else None:
-        case builtin.FloatAttr() as number:
-            return math.isinf(number.value.data)
-        case builtin.DenseIntOrFPElementsAttr() as numbers if _is_float(numbers.get_element_type()):
-            kept = numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
-            return bool(numpy.isinf(kept).all())
-    return False
 
 
 def exact_code(
@@ -538,20 +538,12 @@ class ExactTensors:
         return made if order is None else made[torch.from_numpy(order(made.numpy().real))]
 
 
-def _rising(key: numpy.ndarray) -> numpy.ndarray:
-    return numpy.argsort(key)
-
-
-def _falling(key: numpy.ndarray) -> numpy.ndarray:
-    return numpy.argsort(-key)
-
-
 _SMALL = [*range(1, 13), *(2**n - 1 for n in range(4, 16))]
 """Half of the residues of the first seed: between constants that a kernel compares with there is
 rarely another residue.
 """
 
-_ORDERS = (None, _rising, _falling)
+_ORDERS: tuple[Any, ...] = (None, numpy.argsort, lambda key: numpy.argsort(-key))
 """The order of the residues, seed by seed. In the second and third, the largest and smallest
 element of each row is its first or last, which a maximum over a part of the row misses."""
 
@@ -660,16 +652,7 @@ def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
 
 # torch's operations on residues: by name, functions of arrays of pairs.
 
-
 Array = numpy.ndarray[Any, Any]
-
-
-def _add(a: Array, b: Array, *, alpha: Any = 1) -> Any:
-    return residues.add(a, _times(b, alpha))
-
-
-def _subtract(a: Array, b: Array, *, alpha: Any = 1) -> Any:
-    return residues.subtract(a, _times(b, alpha))
 
 
 def _times(a: Array, factor: Any) -> Any:
@@ -714,15 +697,7 @@ def _variance(a: Array, dim: Any = None, correction: Any = 1, keepdim: bool = Fa
     return residues.divide(squares, residues.of_float(float(left)))
 
 
-def _largest(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-    return _extreme(a, dim, keepdim, largest=True)
-
-
-def _smallest(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-    return _extreme(a, dim, keepdim, largest=False)
-
-
-def _extreme(a: Array, dim: Any, keepdim: bool, *, largest: bool) -> Any:
+def _extreme(a: Array, dim: Any = None, keepdim: bool = False, *, largest: bool) -> Any:
     result = a
     for axis in sorted(_axes(dim, a), reverse=True):
         result = residues.extreme(result, axis, largest=largest)
@@ -744,16 +719,14 @@ def _with_dims(result: Any, a: Array, dim: Any, keepdim: bool) -> Any:
 
 
 def _place(find: Callable[..., Any]) -> Callable[..., Any]:
-    def place(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
-        return find(residues.order_key(a), dim, keepdims=keepdim)
-
-    return place
+    return lambda a, dim=None, keepdim=False: find(residues.order_key(a), dim, keepdims=keepdim)
 
 
-def _with_place(largest: bool) -> Callable[..., Any]:
-    values, place = (
-        (_largest, _place(numpy.argmax)) if largest else (_smallest, _place(numpy.argmin))
-    )
+_largest, _smallest = (functools.partial(_extreme, largest=each) for each in (True, False))
+
+
+def _with_place(values: Callable[..., Any], find: Callable[..., Any]) -> Callable[..., Any]:
+    place = _place(find)
 
     def both(a: Array, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
@@ -776,28 +749,20 @@ def _largest_few(
     return numpy.take_along_axis(a, places, dim), places
 
 
-def _sorted(a: Array, dim: int = -1, descending: bool = False, **_: bool) -> tuple[Any, Any]:
-    return _largest_few(a, a.shape[dim], dim, descending)
-
-
 def _clamp(a: Array, low: Any = None, high: Any = None) -> Any:
     raised = a if low is None else residues.maximum(a, low)
     return raised if high is None else residues.minimum(raised, high)
 
 
-def _comparison(predicate: str) -> Callable[..., Any]:
-    return lambda a, b: residues.compare(predicate, a, b)
-
-
 def _by_name(name: str) -> Callable[..., Any]:
-    return lambda *operands: residues.function(name, *operands)
+    return functools.partial(residues.function, name)
 
 
 COMPARISONS = ("eq", "lt", "le", "gt", "ge", "ne")
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "add": _add,
-    "sub": _subtract,
+    "add": lambda a, b, alpha=1: residues.add(a, _times(b, alpha)),
+    "sub": lambda a, b, alpha=1: residues.subtract(a, _times(b, alpha)),
     "mul": residues.multiply,
     "div": residues.divide,
     "true_divide": residues.divide,
@@ -806,7 +771,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": residues.absolute,
     "sign": _sign,
     "topk": _largest_few,
-    "sort": _sorted,
+    "sort": lambda a, dim=-1, descending=False, **_: _largest_few(a, a.shape[dim], dim, descending),
     "sqrt": residues.square_root,
     "tanh": residues.tanh,
     "exp": residues.exp,
@@ -831,8 +796,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "var": _variance,
     "amax": _largest,
     "amin": _smallest,
-    "max": _with_place(True),
-    "min": _with_place(False),
+    "max": _with_place(_largest, numpy.argmax),
+    "min": _with_place(_smallest, numpy.argmin),
     "argmax": _place(numpy.argmax),
     "argmin": _place(numpy.argmin),
     "cumsum": lambda a, dim, **_: residues.running_total(a, dim),
@@ -840,7 +805,10 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "bmm": residues.matmul,
     "isnan": residues.is_nan,
     "isinf": numpy.isinf,
-    **{name: _comparison(f"{order}{name}") for name, order in zip(COMPARISONS, "ooooou")},
+    **{
+        name: functools.partial(residues.compare, f"{order}{name}")
+        for name, order in zip(COMPARISONS, "ooooou")
+    },
 }
 """By the name of ATen's operation. Numbers among the operands come as pairs."""
 
@@ -948,9 +916,7 @@ class _ExactMode(OperationMode):
             return self._in_place(name, func, args, kwargs)
         if name in FUNCTIONS or name in MOVES:
             return self._result(name, func, args, kwargs)
-        decomposed: Callable[..., Any] | None = decomposition_of(func)
-        if name == "convolution":
-            decomposed = _convolution
+        decomposed: Callable[..., Any] | None = _DECOMPOSITIONS.get(name) or decomposition_of(func)
         if decomposed is not None:
             with self:
                 result = decomposed(*args, **kwargs)
@@ -1153,19 +1119,44 @@ def _convolution(
     _: list[int],
     groups: int,
 ) -> Any:
-    """A sum of products of windows: torch has no decomposition of a convolution."""
+    """A sum of products of windows."""
     if transposed:
         return NotImplemented
     size = weight.shape[2:]
-    windows = torch.constant_pad_nd(x, [n for each in reversed(padding) for n in (each, each)])
-    for axis, (n, step, gap) in enumerate(zip(size, stride, dilation), 2):
-        windows = windows.unfold(axis, gap * (n - 1) + 1, step)[..., ::gap]
+    windows = _windows(x, size, stride, padding, dilation)
     places = windows.shape[2 : 2 + len(size)]
     columns = windows.movedim(1, 1 + len(size)).reshape(len(x), math.prod(places), groups, -1)
     rows = weight.reshape(groups, len(weight) // groups, -1)
     made = columns.transpose(1, 2) @ rows.transpose(1, 2)
     made = made.transpose(2, 3).reshape(len(x), len(weight), *places)
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in size))
+
+
+def _windows(
+    x: torch.Tensor, size: Any, stride: Any, padding: Any, dilation: Any = (1, 1, 1)
+) -> torch.Tensor:
+    """The windows of the last axes; those of a window come last."""
+    made = torch.constant_pad_nd(x, [n for each in reversed(padding) for n in (each, each)])
+    for axis, (n, step, gap) in enumerate(zip(size, stride, dilation), x.ndim - len(size)):
+        made = made.unfold(axis, gap * (n - 1) + 1, step)[..., ::gap]
+    return made
+
+
+def _average_pool(
+    x: torch.Tensor, size: Any, stride: Any = (), padding: Any = (0, 0, 0), *others: Any
+) -> Any:
+    """Means of windows; with other options, torch's operation has no exact form."""
+    if len(size) != len(stride or size) or others not in ((), (False,), (False, True)):
+        return NotImplemented
+    windows = _windows(x, size, stride or size, padding[: len(size)])
+    return windows.sum([*range(-len(size), 0)]) / math.prod(size)
+
+
+_DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    "convolution": _convolution,
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d"), _average_pool),
+}
+"""Of torch's operations that torch itself does not decompose."""
 
 
 def _is_floating(value: Any) -> bool:

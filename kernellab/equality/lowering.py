@@ -22,6 +22,7 @@ from kernellab.interpreter.codegen.expressions import (
     products,
     tiles,
 )
+from kernellab.interpreter.lowering.amd import is_left_operand
 from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import several, single_combiner
 from kernellab.interpreter.lowering.ttg import TOKEN
@@ -271,11 +272,12 @@ def chooses(value: SSAValue) -> bool:
     return False
 
 
-@_lowers(ttg.Fp4ToFpOp)
-def _from_fp4(op: ttg.Fp4ToFpOp, value: Emitter) -> Expression:
-    axis = op.axis.value.data - value.rank(op.operand)
-    tile = tiles.full(value[op.operand], value.shape(op.operand))
-    return _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
+@_lowers(ttg.Fp4ToFpOp, amd.ScaledUpcastFp4Op)
+def _from_fp4(op: ttg.Fp4ToFpOp | amd.ScaledUpcastFp4Op, value: Emitter) -> Expression:
+    packed, *scales = op.operands
+    unpacked = products.unpack_fp4(_tile(packed, value), op.axis.value.data - value.rank(packed))
+    numbers = _calls(residues.of_floats, value)(unpacked)
+    return _calls(residues.multiply, value)(numbers, value[scales[0]]) if scales else numbers
 
 
 def _floats_of(result: SSAValue, value: Emitter) -> Expression:
@@ -310,6 +312,7 @@ _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     mlir.TanhOp: residues.tanh,
     mlir.IsNaNOp: residues.is_nan,
     mlir.IsInfOp: np.isinf,
+    amd.ScaledUpcastFp8Op: residues.multiply,
 }
 
 
@@ -402,9 +405,8 @@ def _reduce(op: tt.ReduceOp, value: Emitter) -> Any:
     axis = op.axis.value.data - len(tile_shape)
     combiner = single_combiner(op.combine)
     if combiner in _REDUCTIONS:
-        tile = tiles.full(value[op.sources[0]], tile_shape)
         function, keywords = _REDUCTIONS[combiner]
-        return _calls(function, value)(tile, axis, **keywords)
+        return _calls(function, value)(_tile(op.sources[0], value), axis, **keywords)
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
@@ -424,8 +426,7 @@ def _scan(op: tt.ScanOp, value: Emitter) -> Any:
     axis = op.axis.value.data - len(tile_shape)
     reverse = bool(op.reverse.value.data)
     if single_combiner(op.combine) is mlir.AddFOp:
-        tile = tiles.full(value[op.sources[0]], tile_shape)
-        return _calls(residues.running_total, value)(tile, axis, reverse)
+        return _calls(residues.running_total, value)(_tile(op.sources[0], value), axis, reverse)
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
@@ -437,31 +438,41 @@ def _scan(op: tt.ScanOp, value: Emitter) -> Any:
 
 @_lowers(tt.DotOp)
 def _dot(op: tt.DotOp, value: Emitter) -> Expression:
-    a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
-    return _calls(residues.matmul, value)(a, b, c)
+    return _calls(residues.matmul, value)(*(_tile(v, value) for v in (op.a, op.b, op.c)))
+
+
+def _tile(operand: SSAValue, value: Emitter) -> Expression:
+    return tiles.full(value[operand], value.shape(operand))
 
 
 @_lowers(tt.DotScaledOp)
 def _dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
-    a = _scaled(op.a, op.a_scale, op.a_format, op.a_k_pack, -1, value)
-    b = _scaled(op.b, op.b_scale, op.b_format, op.b_k_pack, -2, value)
-    return _calls(residues.matmul, value)(a, b, tiles.full(value[op.c], value.shape(op.c)))
+    along = -1 if op.a_k_pack.value.data else -2, -2 if op.b_k_pack.value.data else -1
+    a = _scaled(_tile, op.a, op.a_scale, op.a_format, -1, along[0], value)
+    b = _scaled(_tile, op.b, op.b_scale, op.b_format, -2, along[1], value)
+    return _calls(residues.matmul, value)(a, b, _tile(op.c, value))
 
 
 def _scaled(
-    operand: SSAValue, scale: SSAValue | None, format: Any, packed: Any, axis: int, value: Emitter
-) -> Expression:
-    """An operand of `tl.dot_scaled`: numbers times the scales of their groups along `axis`."""
-    tile = tiles.full(value[operand], value.shape(operand))
+    read: Lower, operand: Any, scale: Any, format: Any, axis: int, along: int, value: Emitter
+) -> Any:
+    """An operand of a scaled matmul: numbers times the scales of their groups along `axis`; those
+    of four bits are packed along another.
+    """
+    tile = read(operand, value)
     if tt.SCALED_FORMATS[format.value.data] == "e2m1":
-        along = axis if packed.value.data else -3 - axis
         tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, along))
     if scale is None:
         return tile
-    factors = tiles.full(value[scale], value.shape(scale))
-    if axis == -2:
-        factors = numpy.swapaxes(factors, -1, -2)
+    factors = read(scale, value)
+    factors = numpy.swapaxes(factors, -1, -2) if axis == -2 else factors
     return _calls(residues.scaled, value)(tile, factors, axis)
+
+
+@_lowers(amd.UpcastMxfpOp)
+def _upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
+    axis = -1 if is_left_operand(op.result) else -2
+    return _scaled(_tile, op.source, op.scale, op.format, axis, axis, value)
 
 
 @_lowers(ttng.WarpGroupDotOp)
@@ -485,18 +496,7 @@ def _scaled_matrix_product(
     op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
 ) -> Expression:
     with where(op.predicate, value):
-        a = _with_scale(op.a, op.a_scale, op.a_type, -1, value)
-        b = _with_scale(op.b, op.b_scale, op.b_type, -2, value)
+        a = _scaled(operand_tile, op.a, op.a_scale, op.a_type, -1, -1, value)
+        b = _scaled(operand_tile, op.b, op.b_scale, op.b_type, -2, -2, value)
         put(op, _calls(residues.matmul, value)(a, b, accumulator_of(op, value)), value)
     return TOKEN
-
-
-def _with_scale(
-    operand: SSAValue, scale: SSAValue, format: Any, axis: int, value: Emitter
-) -> Expression:
-    tile, factors = operand_tile(operand, value), operand_tile(scale, value)
-    if tt.SCALED_FORMATS[format.value.data] == "e2m1":
-        tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
-    if axis == -2:
-        factors = numpy.swapaxes(factors, -1, -2)
-    return _calls(residues.scaled, value)(tile, factors, axis)

@@ -19,7 +19,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, TypeVar, cast
@@ -66,17 +66,23 @@ _LONGEST_PRODUCT = 2**11
 _uninterpreted: ContextVar[set[str] | None] = ContextVar("_uninterpreted", default=None)
 
 
+Held = TypeVar("Held")
+
+
 @contextmanager
-def uninterpreted_noted() -> Iterator[set[str]]:
+def _held(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def uninterpreted_noted() -> AbstractContextManager[set[str]]:
     """Collect the names of the functions that have no law here: equal arguments give equal
     results, and nothing else is known of them.
     """
-    names: set[str] = set()
-    token = _uninterpreted.set(names)
-    try:
-        yield names
-    finally:
-        _uninterpreted.reset(token)
+    return _held(_uninterpreted, set())
 
 
 def _note(name: str) -> None:
@@ -90,14 +96,9 @@ def _note(name: str) -> None:
 _terms: ContextVar[Any] = ContextVar("_terms", default=None)
 
 
-@contextmanager
-def computing_with(terms: Any) -> Iterator[None]:
+def computing_with(terms: Any) -> AbstractContextManager[object]:
     """Let the functions of this module compute with expressions, a `terms.Terms`."""
-    token = _terms.set(terms)
-    try:
-        yield
-    finally:
-        _terms.reset(token)
+    return _held(_terms, terms)
 
 
 def with_terms() -> Any:
@@ -192,12 +193,15 @@ def of_integers(value: Any) -> Value:
 
 def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
     """A constant: the shortest decimal fraction that its type rounds to it, so that 0.1 is a tenth
-    in every floating-point type. float64 counts as float32, and ln(2) is the reciprocal of log2(e).
+    in every floating-point type. Powers of two are exact, float64 counts as float32, and ln(2) is
+    the reciprocal of log2(e).
     """
     if numpy.isnan(number):
         return complex(numpy.nan, numpy.nan)
     if numpy.isinf(number):
         return complex(number, number)
+    if abs(math.frexp(number)[0]) == 0.5:
+        return of_fraction(Fraction(float(number)))
     with numpy.errstate(over="ignore"):
         narrow = numpy.float32(number)
     if abs(narrow) == _LN2:
@@ -298,6 +302,41 @@ def multiply(a: Value, b: Value) -> Value:
     return _pairs(_reduced(_products(a, b)))
 
 
+_zeros: ContextVar[Callable[[], object] | complex | None] = ContextVar("_zeros", default=None)
+
+
+def noting_zeros(note: Callable[[], object]) -> AbstractContextManager[object]:
+    """Call a function for each product of which a factor may be exactly 0."""
+    return _held(_zeros, note)
+
+
+def zeros_as_factors() -> AbstractContextManager[object]:
+    """Let a product of 0 and another number be a constant times that number, which the result then
+    depends on, as NaN and infinity show: 0 * NaN is NaN. 0 * 0 remains 0.
+    """
+    return _held(_zeros, complex(314_159, 173_205))
+
+
+def _with_zeros(product: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """Let a product of arrays, the parts of whose pairs it returns, be that of these two."""
+
+    @functools.wraps(product)
+    def compute(a: Any, b: Any) -> Array:
+        zeros = _zeros.get()
+        if zeros is None:
+            return product(a, b)
+        if callable(zeros):
+            if not (numpy.all(a) and numpy.all(b)):
+                zeros()
+            return product(a, b)
+        places = [numpy.where(numpy.equal(each, 0), zeros, ZERO) for each in (a, b)]
+        more = product(numpy.add(a, places[0]), numpy.add(b, places[1]))
+        return _reduced(_reduced(more) - _reduced(product(*places)))
+
+    return compute
+
+
+@_with_zeros
 def _products(a: Value, b: Value) -> Array:
     """The products of the two parts, which are not reduced."""
     if numpy.shape(a) != numpy.shape(b):  # to copy is faster than loops over parts
@@ -331,17 +370,12 @@ def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
 _squares_only: ContextVar[bool] = ContextVar("_squares_only", default=False)
 
 
-@contextmanager
-def of_squares_only() -> Iterator[None]:
+def of_squares_only() -> AbstractContextManager[object]:
     """Let roots and logarithms of numbers that are not squares be unknown, so that a root's square
     and a logarithm's exponential are what they were taken of. A maximum of what is not known is not
     known, and its comparison raises UnsupportedOperation.
     """
-    token = _squares_only.set(True)
-    try:
-        yield
-    finally:
-        _squares_only.reset(token)
+    return _held(_squares_only, True)
 
 
 @_or_by_terms
@@ -556,17 +590,12 @@ def rounded(a: Value, bits: int, how: str = "") -> Value:
 _of_all: ContextVar[bool] = ContextVar("_of_all", default=False)
 
 
-@contextmanager
-def maxima_of_all() -> Iterator[None]:
+def maxima_of_all() -> AbstractContextManager[object]:
     """Let a maximum be the root of a sum of third powers of its operands, each plus a constant. As
     a maximum it has any order of operands, and -inf changes nothing; but each other operand changes
     it: so two that are the same have the same operands, where a maximum shows only the largest.
     """
-    token = _of_all.set(True)
-    try:
-        yield
-    finally:
-        _of_all.reset(token)
+    return _held(_of_all, True)
 
 
 def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
@@ -683,8 +712,12 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
 @_or_by_terms
 def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
     """a @ b + c over the last two axes."""
-    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    return add(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)), c)
+    return add(_pairs(_matrix_products(numpy.asarray(a, PAIR), numpy.asarray(b, PAIR))), c)
+
+
+@_with_zeros
+def _matrix_products(a: Array, b: Array) -> Array:
+    return _parts(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)))
 
 
 def scaled(values: Array, scale: Array, axis: int) -> Value:
@@ -742,25 +775,24 @@ def _around_zero(residues: Array, modulus: int) -> Array:
 
 
 @functools.cache
-def _inverses(modulus: int) -> Array:
-    table = _around_zero(_power(numpy.arange(modulus), modulus - 2, modulus), modulus)
-    table[0] = numpy.inf
+def _powers(modulus: int, exponent: int, of_zero: float = 0.0) -> Array:
+    table = _around_zero(_power(numpy.arange(modulus), exponent, modulus), modulus)
+    table[0] = of_zero
     return table
 
 
-@functools.cache
+def _inverses(modulus: int) -> Array:
+    return _powers(modulus, modulus - 2, numpy.inf)
+
+
 def _roots(modulus: int) -> Array:
     """x ** ((m + 1) / 4): a square root of x or of -x, as the modulus m is 3 modulo 4."""
-    return _around_zero(_power(numpy.arange(modulus), (modulus + 1) // 4, modulus), modulus)
+    return _powers(modulus, (modulus + 1) // 4)
 
 
-@functools.cache
 def _cube_roots(modulus: int) -> Array:
     """Of each residue, as 3 does not divide m - 1; of no operands -inf, in place of 0."""
-    power = pow(3, -1, modulus - 1)
-    table = _around_zero(_power(numpy.arange(modulus), power, modulus), modulus)
-    table[0] = -numpy.inf
-    return table
+    return _powers(modulus, pow(3, -1, modulus - 1), -numpy.inf)
 
 
 @functools.cache

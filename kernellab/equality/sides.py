@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy
 import torch
-from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.equality import functions
@@ -24,6 +23,7 @@ from kernellab.equality.functions import (
     ExactLaunch,
     ExactTensors,
     is_loaded,
+    numbers_of,
     run_exactly,
     unchanged,
 )
@@ -44,7 +44,7 @@ from kernellab.ir.operations import (
     operation_name,
     trait_of,
 )
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.ir.types import is_pointer
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import (
     EntryPoint,
@@ -60,59 +60,6 @@ from kernellab.records import BoundLaunch, Target
 from kernellab.torch_api.emulation import nested_tensors
 
 _EQUAL = EntryPoint("equal", refused("equal runs the TTIR with residues, in several orders"))
-
-
-class Side(Protocol):
-    """One of two computations.
-
-    Attributes:
-        name: what it is called in messages.
-        conditions: the outcomes of the conditions on floats of its runs with residues.
-    """
-
-    name: str
-    conditions: Conditions
-
-    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Its tensors before it runs, with their names."""
-
-    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
-        """Run it with residues; return its results and all other tensors, by name."""
-
-    def written(self) -> list[str]:
-        """The names of its results, after it has run: of a kernel those that it changed, if any."""
-
-    def run_floats(self) -> dict[str, torch.Tensor]:
-        """As `run`, with the floats that it was given."""
-
-    def rounding(self) -> Mapping[str, float]:
-        """Which part of its results rounding may change, by name, where it is known."""
-
-    def zeros(self) -> dict[str, torch.Tensor]:
-        """The tensors that hold zeros to which it adds by atomics."""
-
-    def keeps(self, integers: torch.Tensor) -> bool:
-        """Whether it can only run with the integers that are given, or does not use them."""
-
-    def constants(self) -> set[float]:
-        """The numbers that its code compares with."""
-
-    def read(self) -> Iterator[torch.Tensor]:
-        """The tensors that it reads, and what it adds to."""
-
-    def choices(self) -> set[str]:
-        """The operations of which one element of many may decide the result: "maximum" and
-        "minimum" for all those of floats.
-        """
-
-    def unseen_condition(
-        self, counts: Callable[[bool], bool]
-    ) -> tuple[str, SourcePosition | None] | None:
-        """A condition that always had one outcome in the runs so far, and its line.
-
-        Args:
-            counts: whether a condition does, on integers of memory or on floats.
-        """
 
 
 def side_of(
@@ -146,7 +93,12 @@ def name_of(subject: Any) -> str:
 
 
 class KernelSide:
-    """A kernel's launch."""
+    """A kernel's launch, as one of two computations.
+
+    Attributes:
+        name: what it is called in messages.
+        conditions: the outcomes of the conditions on floats of its runs with residues.
+    """
 
     def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
         self.prepared = prepared
@@ -156,9 +108,11 @@ class KernelSide:
         self._written: list[str] | None = None
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Its tensors before it runs, with their names."""
         return tensors_in(self.prepared.call.values)
 
     def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        """Run it with residues; return its results and all other tensors, by name."""
         before = {name: tensors.of(tensor, name).clone() for name, tensor in self.tensors()}
         after = self.run_again(tensors)
         changed = [name for name in after if not unchanged(before[name], after[name])]
@@ -183,9 +137,11 @@ class KernelSide:
         return {_atomic_name(op): _line_of(op) for op in reversed(operations)}
 
     def written(self) -> list[str]:
+        """The names of its results, after it has run: those that it changed, if any."""
         return self._written or list(self._stored)
 
     def read(self) -> Iterator[torch.Tensor]:
+        """The tensors that it reads, and what it adds to."""
         usage = usage_of(self._launch.code, self.prepared.call)
         named = {*usage.reads, *usage.updates}
         return (tensor for name, tensor in self.tensors() if name in named)
@@ -207,6 +163,7 @@ class KernelSide:
         return {name: its for name, its in same.items() if its is not None}
 
     def run_floats(self) -> dict[str, torch.Tensor]:
+        """As `run`, with the floats that it was given."""
         values = copied(self.prepared.call.values)
         call = replace(self.prepared.call, values=values)
         kernel, target = self.prepared.kernel, self.prepared.target
@@ -216,16 +173,19 @@ class KernelSide:
         return dict(tensors_in(values))
 
     def rounding(self) -> Mapping[str, float]:
+        """Which part of its results rounding may change, by name, where it is known."""
         prepared = self.prepared
         return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
 
     def zeros(self) -> dict[str, torch.Tensor]:
+        """The tensors that hold zeros to which it adds by atomics."""
         updated = usage_of(self._launch.code, self.prepared.call).updates
         return {
             name: tensor for name, tensor in self.tensors() if name in updated and not tensor.any()
         }
 
     def keeps(self, integers: torch.Tensor) -> bool:
+        """Whether it can only run with the integers that are given, or does not use them."""
         place = integers.data_ptr()
         return any(
             tensor.data_ptr() == place and (name in self._stored or name in self._choosing)
@@ -252,12 +212,18 @@ class KernelSide:
         return choosing
 
     def constants(self) -> set[float]:
+        """The numbers that its code compares with."""
         operations = self._launch.code.module.walk()
         return {number for op in operations for number in _compared_numbers(op)}
 
     def unseen_condition(
         self, counts: Callable[[bool], bool]
     ) -> tuple[str, SourcePosition | None] | None:
+        """A condition that always had one outcome in the runs so far, and its line.
+
+        Args:
+            counts: whether a condition does, on integers of memory or on floats.
+        """
         for number, outcome in self.conditions.never(counts):
             position = _line_of(self.conditions.operations[number])
             line = "" if position is None else f" on line {position.line}"
@@ -265,6 +231,7 @@ class KernelSide:
         return None
 
     def choices(self) -> set[str]:
+        """The operations of which one element of many may decide the result."""
         operations = filter(_is_choice, self._launch.code.module.walk())
         return {_kind_of_choice(op) for op in operations}
 
@@ -312,12 +279,8 @@ def _compared_numbers(op: Operation) -> Iterator[float]:
     """The constants that an operation compares with."""
     if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp | EXTREMES):
         return
-    for value in (operand.owner for operand in op.operands):
-        match value.value if isinstance(value, mlir.ConstantOp) else None:
-            case builtin.FloatAttr() | builtin.IntegerAttr() as number:
-                yield number.value.data
-            case builtin.DenseIntOrFPElementsAttr() as numbers:
-                yield numpy.frombuffer(numbers.data.data, dtype(numbers.type))[0].item()
+    for numbers in map(numbers_of, op.operands):
+        yield from numbers[:1].tolist()
 
 
 def _is_choice(op: Operation) -> bool:
@@ -372,7 +335,7 @@ def _line_of(op: Operation) -> SourcePosition | None:
 
 
 class FunctionSide:
-    """A function of torch."""
+    """A function of torch, with the methods of a kernel's launch."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -390,7 +353,10 @@ class FunctionSide:
         """
         values, reads = kernel.prepared.call.values, kernel.reads()
         needed = _needed_parameters(self._function)
-        named = {name: _first_of((name, f"{name}_ptr"), values) for name in needed or ()}
+        named = {
+            name: next((each for each in (name, f"{name}_ptr") if each in values), None)
+            for name in needed or ()
+        }
         if needed is not None and None not in named.values():
             given = {name: values[its] for name, its in named.items() if its is not None}
             self._call = lambda: self._function(**given)
@@ -473,12 +439,12 @@ def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
     return [parameter.name for parameter in required]
 
 
-def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> str | None:
-    return next((name for name in names if name in values), None)
-
-
 def _numbered(results: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     return {f"result {number}": result for number, result in enumerate(results)}
+
+
+Side = KernelSide | FunctionSide
+"""One of two computations."""
 
 
 def sides_of(
@@ -548,12 +514,14 @@ class Outstanding:
         return made.reshape(self.tensor.shape)
 
     def inputs(self) -> Inputs:
-        """All others are one number, on the other side of 0; residues keep the order of all."""
-        other = -2.0 if self.number > 0 else 2.0
+        """All others are one number, on the other side of 0; residues keep the order of all. Beside
+        NaN they are normal numbers.
+        """
+        if math.isnan(self.number):
+            return replace(NAN[0], floats=NORMAL.floats, outstanding=self)
+        fill = functools.partial(_filled, -2.0 if self.number > 0 else 2.0)
+        counts = (INFINITY[0] if math.isinf(self.number) else GIVEN).counts
         words = "one element of a row far from all others"
-        counts = INFINITY[0].counts if math.isinf(self.number) else NAN[0].counts
-        counts = GIVEN.counts if math.isfinite(self.number) else counts
-        fill = functools.partial(_filled, other)
         return Inputs(words, "", fill, fill, counts=counts, outstanding=self)
 
 
@@ -601,7 +569,7 @@ def _one_of(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
 
 
 def _among(
-    normal: torch.Tensor, numbers: Sequence[float], every: int = 16, first: int = 0
+    numbers: Sequence[float], every: int, first: int, normal: torch.Tensor, *_: Any
 ) -> torch.Tensor:
     """Normal numbers, with one of the others in one of so many places, from the first on."""
     rank = _rank(normal)
@@ -614,7 +582,7 @@ def _compared_with(normal: torch.Tensor, _: torch.dtype, constants: Sequence[flo
     finite = [float(each) for each in constants if math.isfinite(each)] or [0.0]
     known = torch.tensor([*finite, *(-each for each in finite)])
     below, above = (torch.nextafter(known, factor * known) for factor in (0, 2))
-    return _among(normal, [*known.tolist(), *below.tolist(), *above.tolist()])
+    return _among([*known.tolist(), *below.tolist(), *above.tolist()], 16, 0, normal)
 
 
 def _whole_numbers(wide: bool) -> Make:
@@ -693,13 +661,9 @@ OF_FEW = tuple(map(_of_few, range(1, 25)))
 def _with(words: str, numbers: Sequence[float], counts: Any) -> tuple[Inputs, ...]:
     """Numbers that are not finite: few, and each element once."""
     return tuple(
-        Inputs(words, "", functools.partial(_placed, numbers, every, first), counts=counts)
+        Inputs(words, "", functools.partial(_among, numbers, every, first), counts=counts)
         for every, first in ((16, 0), (2, 0), (2, 1))
     )
-
-
-def _placed(numbers: Sequence[float], every: int, first: int, normal: torch.Tensor, *_: Any) -> Any:
-    return _among(normal, numbers, every, first)
 
 
 def _neither_is_nan(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
@@ -738,3 +702,26 @@ def outstanding_inputs(
 
 _MOST_OUTSTANDING = 2_000
 """So many runs of small kernels take some seconds."""
+
+
+def single_nans(tensors: Sequence[torch.Tensor]) -> list[Inputs]:
+    """Inputs with NaN in one element of each row of a tensor, and in one element of a tensor: in
+    each if there are few, or else in the first and last and some between.
+    """
+    return [
+        Outstanding(tensor, row, place, math.nan).inputs()
+        for tensor in tensors
+        for row in dict.fromkeys(((1, *tensor.shape)[-1], tensor.numel()))
+        for place in _some_places(row)
+    ]
+
+
+def _some_places(count: int) -> list[int]:
+    if count <= MOST_NANS:
+        return [*range(count)]
+    part = MOST_NANS // 4
+    between = {int(place * 0.618034 % 1 * count) for place in range(2 * part)}
+    return sorted({*range(part), *range(count - part, count), *between})
+
+
+MOST_NANS = 128

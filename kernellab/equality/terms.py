@@ -52,6 +52,11 @@ class OrderNotKnown(NotProved):
     """What is computed depends on an order of floats that follows from no law."""
 
 
+def _of_each(function: Callable[..., int]) -> Callable[..., Any]:
+    """A method that applies one of the numbers of expressions to each element."""
+    return lambda self, *arrays: self._each(functools.partial(function, self), *arrays)
+
+
 class Terms:
     """Expressions, each of them once."""
 
@@ -489,34 +494,16 @@ class Terms:
         array = numpy.asarray(value)
         return _array([self._constant(int(n)) for n in array.ravel().tolist()], array.shape)
 
-    def add(self, a: Any, b: Any) -> Any:
-        return self._each(self._plus, a, b)
-
-    def subtract(self, a: Any, b: Any) -> Any:
-        return self._each(self._minus, a, b)
+    add, subtract, multiply = map(_of_each, (_plus, _minus, _times))
+    inverse, square_root, exp2, log2 = map(_of_each, (_inverse, _root, _exponential, _logarithm))
 
     def negative(self, a: Any) -> Any:
         return self._each(lambda a: self._combination([(a, -1)]), a)
-
-    def multiply(self, a: Any, b: Any) -> Any:
-        return self._each(self._times, a, b)
 
     def fused_multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         return self.add(self.multiply(a, b), c)
 
     unreduced_sum, unreduced_difference, unreduced_product = add, subtract, multiply
-
-    def inverse(self, a: Any) -> Any:
-        return self._each(self._inverse, a)
-
-    def square_root(self, a: Any) -> Any:
-        return self._each(self._root, a)
-
-    def exp2(self, a: Any) -> Any:
-        return self._each(self._exponential, a)
-
-    def log2(self, a: Any) -> Any:
-        return self._each(self._logarithm, a)
 
     def uninterpreted(self, name: str, *operands: Any) -> Any:
         def applied(*numbers: int) -> int:

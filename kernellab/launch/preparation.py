@@ -674,7 +674,9 @@ def bound_launch(
 
 def takes_launch(function: Callable[Concatenate[BoundLaunch, P], R]) -> Callable[..., R]:
     """Decorate a function of `(launch, *, OPTIONS)`, which is then called as
-    `function(kernel, grid, *args, OPTIONS, **keywords)` or as `function(launch, OPTIONS)`.
+    `function(kernel, grid, *args, OPTIONS, **keywords)` or as `function(launch, OPTIONS)`. One with
+    expected results also takes what is compared as `kernellab.equal` does: `function(launch, other,
+    OPTIONS)` or `function(kernel, other, grid, *args, OPTIONS, **keywords)`.
 
     A keyword that is also a parameter of the kernel is the parameter, unless that is given by
     position. A launch that has a target, or expected results, has them there too, unless the caller
@@ -686,6 +688,14 @@ def takes_launch(function: Callable[Concatenate[BoundLaunch, P], R]) -> Callable
         kernel: Any, grid: Any = None, args: Any = (), keywords: Any = None, **own: Any
     ) -> R:
         __tracebackhide__ = True
+        is_bound = isinstance(kernel, BoundLaunch)
+        if "expect" in inherited and (
+            isinstance(grid, BoundLaunch) or hasattr(grid, "run") or (is_bound and callable(grid))
+        ):
+            other, grid, args = grid, args[0] if args else None, args[1:]
+            if hasattr(other, "run"):
+                other = bound_launch(function.__name__, other, grid, args, keywords)
+            own.setdefault("expect", other)
         launch = bound_launch(function.__name__, kernel, grid, args, keywords)
         for name in inherited:
             if getattr(launch, name) is not None:

@@ -231,7 +231,7 @@ def test_a_difference_from_another_kernel_or_a_function(expect, tmp_path) -> Non
         other, by = kernellab.bind(scale, grid, x, z, 1000, 2.0, BLOCK=256), None
     elif expect is not twice:
         other = kernellab.bind(polynomial, (8,), x, z, 1000, BLOCK=128)
-    found = kernellab.minimize(launch, expect=other, by=by)
+    found = kernellab.minimize(launch, other, by=by)
     assert (found.failure, found.is_complete) == ("different in z_ptr", True)
     for gone in ("unused", "for ", "from ", "1000"):
         assert gone not in found.script

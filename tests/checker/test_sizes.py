@@ -17,7 +17,6 @@ from kernellab.checker.sizes import Polynomial, is_never_negative
 
 # Polynomials
 
-
 NUMBERS = st.integers(-3, 3)
 MONOMIALS = [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "a"), ("b", "c")]
 POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)).map(
@@ -61,22 +60,6 @@ def wrapped(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
 
 
 @triton.jit
-def tile(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = (rows[:, None] < m) & (columns[None, :] < n)
-    if FAULT == 1:
-        inside = rows[:, None] < m
-    if FAULT == 2:
-        inside = (rows[:, None] <= m) & (columns[None, :] < n)
-    x = tl.load(x_ptr + rows[:, None] * n + columns[None, :], mask=inside)
-    if FAULT == 3:
-        tl.store(z_ptr + columns[None, :] * n + rows[:, None], x, mask=inside)
-    else:
-        tl.store(z_ptr + columns[None, :] * m + rows[:, None], x, mask=inside)
-
-
-@triton.jit
 def guarded(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
     row = tl.program_id(0)
     if row < m + FAULT:
@@ -99,27 +82,19 @@ def _over_n(block: int) -> Any:
     return lambda meta: (cdiv(meta["n"], block),)
 
 
-def _over_tiles(meta: Any) -> tuple[int, int]:
-    return cdiv(meta["m"], 16), cdiv(meta["n"], 16)
-
-
 def found(kernel: Any, fault: int) -> Any:
     def zeros(*shape: int) -> torch.Tensor:
         return torch.zeros(shape)
 
-    sizes: dict[str, Any] = {"m": ANY, "n": ANY}
-    grid: Any = _over_tiles
-    tensors = [zeros(M, N), zeros(N, M)]
-    given = [M, N]
-    if kernel in (flat, wrapped):
-        tensors, given, sizes = [zeros(N), zeros(N)], [N], {"n": ANY}
-        grid = _over_n(15 if fault == 3 else 16)
-    elif kernel is guarded:
-        tensors, grid = [zeros(M, N), zeros(M, N)], lambda meta: (meta["m"] + 3,)
-    return kernellab.check(kernel, grid, *tensors, *given, BLOCK=16, FAULT=fault, sizes=sizes)
+    options: dict[str, Any] = {"BLOCK": 16, "FAULT": fault}
+    if kernel is guarded:
+        given, grid = (zeros(M, N), zeros(M, N), M, N), lambda meta: (meta["m"] + 3,)
+        return kernellab.check(kernel, grid, *given, sizes={"m": ANY, "n": ANY}, **options)
+    grid = _over_n(15 if fault == 3 else 16)
+    return kernellab.check(kernel, grid, zeros(N), zeros(N), N, sizes={"n": ANY}, **options)
 
 
-KERNELS = (flat, wrapped, tile, guarded)
+KERNELS = (flat, wrapped, guarded)
 
 
 @pytest.mark.sampled(3)
@@ -136,8 +111,7 @@ def test_a_kernel_is_right_for_every_size(kernel) -> None:
     ("kernel", "fault", "kind"),
     [
         (flat, 1, "out-of-bounds"), (flat, 2, "out-of-bounds"), (flat, 3, "race"),
-        (wrapped, 1, "out-of-bounds"), (tile, 1, "out-of-bounds"), (tile, 2, "out-of-bounds"),
-        (tile, 3, "out-of-bounds"), (guarded, 1, "out-of-bounds"),
+        (wrapped, 1, "out-of-bounds"), (guarded, 1, "out-of-bounds"),
     ],
 )  # fmt: skip
 def test_a_fault_is_shown_by_a_small_launch(kernel, fault, kind) -> None:

@@ -83,22 +83,14 @@ VERDICTS: list[tuple[str, Any, str, str]] = [
     ("tl.exp(tl.log(tl.sum(tl.exp(x))) + y)", "tl.sum(tl.exp(x)) * tl.exp(y)", "equal", ""),
     ("tl.sqrt(tl.sum(x * x)) * tl.sqrt(tl.sum(x * x)) + y", "tl.sum(x * x) + y", "equal", ""),
     ("x / (tl.abs(x) + 1e-12)", "x / tl.maximum(tl.abs(x), 1e-12)", "different", ""),
-    (
-        "x + 2 * tl.load(x_ptr + at + 1, mask=at + 1 < n, other=0.0)",
-        lambda x, y: conv1d(x),
-        "equal",
-        "",
-    ),
+    ("x + 2 * tl.load(x_ptr + at + 1, mask=at + 1 < n, other=0.0)", lambda x, y: conv1d(x),
+     "equal", ""),
     ("tl.where(y > 0, 0.0, x)", lambda x, y: x.clone().masked_fill_(y > 0, 0.0), "equal", ""),
     # sorting
-    (
-        "tl.sort(x, descending=True)",
-        lambda x, y: x.sort(descending=True).values,
-        "different",
-        "NaN",
-    ),
+    ("tl.sort(x, descending=True)", lambda x, y: x.sort(descending=True).values, "different",
+     "NaN"),
     ("tl.sort(x)", lambda x, y: x.sort(descending=True).values, "different", ""),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "second", "verdict", "word"), VERDICTS)

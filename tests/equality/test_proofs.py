@@ -83,10 +83,7 @@ def test_the_text_of_expressions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pair", "reason"),
-    [
-        pytest.param("matmul by sums", "terms", marks=pytest.mark.slow),
-        ("sum by atomics", "atomic"),
-    ],
+    [pytest.param("matmul by sums", "terms", marks=pytest.mark.slow), ("sum by atomics", "atomic")],
 )
 def test_what_is_not_proved_says_so(pair: str, reason: str) -> None:
     equality = proof_of(pair)

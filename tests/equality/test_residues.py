@@ -98,7 +98,8 @@ def test_roots_and_logarithms_of_squares_only() -> None:
         (0.1, numpy.float32, Fraction(1, 10)), (0.1, numpy.float64, Fraction(1, 10)),
         (0.1, numpy.float16, Fraction(1, 10)), (0.1, ml_dtypes.bfloat16, Fraction(1, 10)),
         (-2.5, numpy.float32, Fraction(-5, 2)), (3e38, numpy.float32, Fraction(3 * 10**38)),
-        (1e300, numpy.float64, Fraction(10**300)),
+        (1e300, numpy.float64, Fraction(10**300)), (2.0**-20, numpy.float32, Fraction(1, 2**20)),
+        (-(2.0**-7), ml_dtypes.bfloat16, Fraction(-1, 128)), (2.0**40, numpy.float32, 2**40),
     ],
 )  # fmt: skip
 def test_constants(number: float, kind: type, fraction: Fraction) -> None:
@@ -123,6 +124,15 @@ def test_rounding_gives_numbers_that_it_leaves_alone(bits: int) -> None:
     assert numpy.array_equal(residues.rounded(once, 11), once), "a wider format has them too"
     assert numpy.array_equal(residues.negative(once), opposite)
     assert residues.rounded(residues.ONE, bits) == residues.ONE
+
+
+def test_zeros_as_factors() -> None:
+    mask = numpy.where(A.real > 0, 0, residues.ONE)
+    with residues.zeros_as_factors():
+        product, total = residues.multiply(A, mask), residues.matmul(mask, B.T)
+        assert numpy.array_equal(product == A, mask != 0)
+        assert numpy.array_equal(total, residues.total(residues.multiply(mask[:, None], B), -1))
+        assert residues.multiply(0, residues.ZERO) == residues.ZERO
 
 
 def test_infinity() -> None:

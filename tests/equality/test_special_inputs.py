@@ -58,6 +58,10 @@ UNEQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "x - x", "0 * ones"),
     ("f32", "tl.where(x != x, 0.0, x)", "x"),
     ("f32", "tl.maximum(x, 0.0)", lambda x, y: x.relu()),
+    *(("f32", f"tl.sum(tl.where({kept}, x, 0.0), 0) * ones", f"tl.sum(x * ({kept}), 0) * ones")
+      for kept in ("place % 2 == 0", "place > 5", "place == 0", "place != 37")),
+    ("f32", "tl.sum(tl.where(place[:, None] < 9, x * y[:, None], 0.0), 0)",
+     "tl.sum(x * y[:, None] * (place[:, None] < 9), 0)"),
     ("f32", "tl.maximum(x, y)", torch.maximum),
     ("f32", "tl.where((x > y) | (y != y), x, y)", torch.maximum),
     ("f32", "tl.where(x > y, x, y)", "tl.where(y > x, y, x)"),
@@ -125,10 +129,8 @@ OF_TWO: list[tuple[str, str | Function]] = [
     ("f32", "tl.where(tl.argmax(x, 0) == tl.argmax(y, 0), 0.0, x)"),
     ("f32", "tl.where((place == 3) & (x > 0) & (y < 0), x * 1.0001, x)"),
     ("f32", "tl.where(x > 0, tl.where((y < 0) & (place == 40), 0.0, x), x)"),
-    (
-        "f32",
-        "x + (x > 0).to(tl.float32) * (y < 0).to(tl.float32) * tl.where(place == 17, 1.0, 0.0)",
-    ),
+    ("f32",
+     "x + (x > 0).to(tl.float32) * (y < 0).to(tl.float32) * tl.where(place == 17, 1.0, 0.0)"),
     ("f32", f"tl.where(({THIRD} > 0).to(tl.int32) + ({SEVENTH} < 0).to(tl.int32) == 2, 0.0, x)"),
     ("f32", "tl.where(tl.sum((x > y).to(tl.int32), 0) == 5, 0.0, x)"),
     ("f32", lambda x, y: torch.where((x[3] > 0) & (x[7] < 0), x + 1, x)),
@@ -138,7 +140,7 @@ OF_TWO: list[tuple[str, str | Function]] = [
     ("f32", lambda x, y: x + (x > 0) * (y < 0) * (FEW == 17)),
     ("i32", "tl.where(tl.sum(x, 0) == 100, 0, x)"),
     ("i32", f"tl.where(({THIRD} > 5) & ({SEVENTH} < -5), 0, x)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.sampled(6)

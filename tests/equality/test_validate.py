@@ -11,6 +11,7 @@ import kernellab
 from kernellab.cli.demo import kernels
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import launched, name_of
+from tests.kernels.interp.products import scaled_product
 from tests.support.compiled import plant
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
@@ -52,6 +53,20 @@ def layer_norm() -> Any:
     return kernellab.validate(
         kernels.layer_norm, (4,), x, weight, bias, out, mean, rstd, 100, 100, 1e-5, BLOCK=64,
         target="sm_80",
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["e2m1", "e4m3"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_matmuls_with_scales_of_one_side_on_amd(kind: str, target: str) -> None:
+    a = torch.randint(0, 96, (64, 32 if kind == "e2m1" else 64), dtype=torch.uint8)
+    scales, b = torch.randint(120, 135, (64, 2), dtype=torch.uint8), torch.zeros(64, 64).bfloat16()
+    given = a if kind == "e2m1" else a.view(torch.float8_e4m3fn), scales, b, None
+    sizes = {"M": 64, "N": 64, "K": 64, "A_K_PACK": True, "B_K_PACK": True, "FAST": False}
+    assert kernellab.validate(
+        scaled_product, (1,), *given, torch.zeros(64, 64), A_FORMAT=kind, B_FORMAT="bf16",
+        target=target, **sizes,
     )  # fmt: skip
 
 

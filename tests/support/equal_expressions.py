@@ -77,6 +77,14 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.join(x, y).sum(1)", "x + y"),
     ("f32", "tl.load(tl.where(place < 9, x_ptr, y_ptr) + at)", "tl.where(place < 9, x, y)"),
     ("f32", "tl.log2(x) * 0.6931472", "tl.log(x)"),
+    ("f32", "tl.sum(tl.load(x_ptr + (at // 2 * 2)[:, None] + tl.arange(0, 2)), 1) / 2",
+     lambda x, y: functional.avg_pool1d(x[None], 2)[0].repeat_interleave(2)),
+    # what is multiplied by 0, which NaN shows
+    ("f32", "tl.sum(tl.where(place > 5, x, 0.0)) * ones", lambda x, y: x[6:].sum().expand(SIZE)),
+    ("f32", "tl.sum(x * (place > 5)) * ones", "(tl.sum(x) - tl.sum(x * (place < 6))) * ones"),
+    ("f32", "tl.sum(x * (place > 5) * (place < 60)) * ones",
+     "tl.sum(x * ((place > 5) & (place < 60))) * ones"),
+    ("f32", "tl.sum(x * y + 0.0 * x) * ones", "tl.sum(y * x) * ones"),
     # a factor through a maximum; constants that Python folds; the sign of a logarithm
     ("f32", "tl.maximum(0.5 * x, 0.0)", lambda x, y: 0.5 * torch.fmax(x, torch.zeros(SIZE))),
     ("f32", "x * (2.0 / 3.0)", lambda x, y: x * 2 / 3),

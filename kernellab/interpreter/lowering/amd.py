@@ -43,7 +43,7 @@ def loaded_buffer(
 
 @lowers(amd.UpcastMxfpOp)
 def upcast(op: amd.UpcastMxfpOp, value: Emitter) -> expressions.Expression:
-    axis = -1 if _is_left_operand(op.result) else -2
+    axis = -1 if is_left_operand(op.result) else -2
     tile = expressions.tiles.full(value[op.source], value.shape(op.source))
     if tt.SCALED_FORMATS[op.format.value.data] == "e2m1":
         tile = expressions.products.unpack_fp4(tile, axis)
@@ -67,7 +67,7 @@ def upcast_fp4(op: amd.ScaledUpcastFp4Op, value: Emitter) -> expressions.Express
     return expressions.products.unpack_fp4(packed, axis) * value[op.scale]
 
 
-def _is_left_operand(tile: SSAValue) -> bool:
+def is_left_operand(tile: SSAValue) -> bool:
     """Whether a dot's operand is the left one, with groups along its last dimension."""
     assert isinstance(tile.type, builtin.TensorType)
     encoding = tile.type.encoding
