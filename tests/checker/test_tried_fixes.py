@@ -281,8 +281,7 @@ def is_tried(line: str, new: str, grid: tuple[int, ...] | None = None) -> bool:
     values = {name: torch.ones(4) for name in ("x_ptr", "y_ptr", "z_ptr")}
     source = Source(TEXT.format(line), {**values, "n": 4, "eps": 0.5, "BLOCK": 4}, grid)
     most = fixes.Tries(200)
-    made = fixes.search(source, WRONG, lambda texts: texts, lambda rewrite, _: new in rewrite.text, most)
-    return made is not None
+    return bool(fixes.search(source, WRONG, list, lambda made, _: new in made.text, most))
 
 
 @pytest.mark.parametrize(
