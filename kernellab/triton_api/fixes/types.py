@@ -213,6 +213,7 @@ def _size_of_axis(refused: Refusal, match: re.Match[str]) -> Fix | None:
 
 @rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")
 @rule(r"^TypeError: unexpected type (?P<one>\S+) and (?P<other>\S+)")
+@rule(r"cannot cast (?P<one>pointer<\S+>\S*) to (?P<other>\S+)")
 def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if not isinstance(refused.node, (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call)):
         return None
@@ -385,14 +386,23 @@ def _dot_type(refused: Refusal, match: re.Match[str]) -> Fix:
 def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
     """`tl.dot(a, b, acc)` with an `acc` of another type than the result."""
     acc, due = refused.known("acc"), refused.known("ret_ty")
-    kind = refused.known("out_dtype")
-    if not is_tile(acc) or not isinstance(due, tl.block_type) or kind is None:
+    if not is_tile(acc) or not isinstance(due, tl.block_type):
         return None
-    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(str(kind))})"
+    kind, call = str(due.scalar), refused.text(limit=100)
+    if str(refused.known("out_dtype")) == kind:
+        option = ""
+    elif str(acc.type.scalar) == kind and call.endswith(")") and "out_dtype" not in call:
+        return Fix(
+            f"tl.dot of these operands is {kind}, and its out_dtype is {refused.known('out_dtype')}.",
+            f"Write {call[:-1]}, out_dtype={_tl(kind)}).",
+        )
+    else:
+        option = f", and pass out_dtype={_tl(kind)}"
+    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(kind)})"
     return Fix(
         f"tl.dot adds to a tile of {sizes_text(due.shape)} {kind} here, and its third "
         f"argument is {kind_of(acc)}.",
-        f"Begin with {zeros}; the stored value may be narrower.",
+        f"Begin with {zeros}{option}; the stored value may be narrower.",
     )
 
 
