@@ -131,10 +131,12 @@ def unwrap_kernel(
 ) -> tuple[Any, dict[str, Any]]:
     """The JIT function inside autotuners and heuristics, and the keywords with what they add.
 
-    An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
+    An autotuner adds the first config that it does not prune; heuristics are computed from the
+    arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is not one, or a heuristic cannot be computed from the arguments.
+        ArgumentError: `kernel` is not one, a heuristic cannot be computed from the arguments, or an
+            autotuner prunes all configs.
     """
     added: dict[str, Any] = {}
     current = as_triton_kernel(kernel)
@@ -146,8 +148,9 @@ def unwrap_kernel(
             **keywords,
         }
         if isinstance(current, triton_api.Autotuner):
-            added = {**current.configs[0].all_kwargs(), **added}
-            _set_blocks(current.configs[0], given)
+            config = _first_config(current, args, {**added, **keywords})
+            added = {**config.all_kwargs(), **added}
+            _set_blocks(config, given)
         else:
             for name, compute in current.values.items():
                 if name not in given:
@@ -166,6 +169,21 @@ def unwrap_kernel(
         added |= current.added({*positional, *added, *keywords})
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
+
+
+def _first_config(autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """The first config that the autotuner's own pruning leaves for these arguments."""
+    configs = autotuner.configs
+    if len(configs) > 1 and (autotuner.early_config_prune or autotuner.perf_model):
+        with suppress(Exception):  # the user's, of arguments that are types, or without a GPU
+            configs = triton_api.pruned_configs(autotuner, args, keywords)
+    if not configs:
+        raise ArgumentError(
+            f"The autotuner of {autotuner.base_fn.__name__!r} prunes all of its "
+            f"{len(autotuner.configs)} configs for these arguments.",
+            advice="early_config_prune in prune_configs_by must return at least one config.",
+        )
+    return configs[0]
 
 
 def _set_blocks(config: Any, given: Mapping[str, Any]) -> None:

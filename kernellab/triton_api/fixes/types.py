@@ -393,7 +393,7 @@ def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
         option = ""
     elif str(acc.type.scalar) == kind and call.endswith(")") and "out_dtype" not in call:
         return Fix(
-            f"tl.dot of these operands is {kind}, and its out_dtype is {refused.known('out_dtype')}.",
+            f"tl.dot gives {kind} here, and its out_dtype is {refused.known('out_dtype')}.",
             f"Write {call[:-1]}, out_dtype={_tl(kind)}).",
         )
     else:
