@@ -137,8 +137,8 @@ def _positions(source: Source) -> list[str]:
 
 
 def _programs(source: Source) -> list[str]:
-    return [name for name, value in source.assigned.items()
-            if isinstance(value, ast.Call) and called(value) == "program_id"]  # fmt: skip
+    program = re.compile(r"tl\.program_id\([^()]*\)(\.to\([^()]*\))?")
+    return [name for name, value in source.assigned.items() if program.fullmatch(source.of(value))]
 
 
 def _plain(source: Source) -> list[str]:
