@@ -205,7 +205,8 @@ def test_a_wrong_value_says_where_it_came_from(
     assert expected in one.advice
 
 
-# Strides that a kernel ignores, and those that it receives (triton#2150, TransformerEngine#623)
+# Strides that a kernel ignores, and those that it receives (triton#2150, TransformerEngine#623,
+# executorch#22192, #22193)
 
 
 @triton.jit
@@ -221,9 +222,23 @@ def factors(x_ptr, y_ptr, stride_x, N: tl.constexpr):
     tl.store(y_ptr + i * N + j, tl.load(y_ptr + i * N + j) * x)
 
 
+@triton.jit
+def counts_all(x_ptr, y_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N * N)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def describes(x_ptr, y_ptr, stride, N: tl.constexpr):
+    tile = tl.make_tensor_descriptor(x_ptr, [N, N], [stride, 1], [N, N]).load([0, 0])
+    tl.store(y_ptr + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], tile)
+
+
 @pytest.mark.parametrize(
     ("kernel", "x", "numbers", "want", "kinds"),
     [
+        (counts_all, normal(8, 16)[:, :8], (64,), lambda x: x, ["out-of-bounds", "wrong-result"]),
+        (describes, normal(8, 8, 2)[..., 0], (16,), None, ["out-of-bounds"]),
         (turns, normal(8, 8).T, (8, 1), lambda x: x.T, ["ignored-strides", "wrong-result"]),
         (turns, normal(8, 8).T, (1, 8), lambda x: x.T, []),
         (turns, normal(8, 8).T, (1, 8), None, []),
