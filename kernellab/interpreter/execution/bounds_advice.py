@@ -531,8 +531,7 @@ class _Words:
         if right == math.prod(self.tensor.shape) > self.axis.extent:
             return BoundsAdvice(
                 f"{rule}, which counts the elements of a contiguous tensor: {self.tensor.name} has "
-                f"strides {self.tensor.strides}. Pass a contiguous tensor, or multiply each index by "
-                "its stride."
+                f"strides {self.tensor.strides}. Pass a contiguous tensor, or use its strides."
             )
         size = indices.bare(bound.right)
         name = indices.own_variable(size) if isinstance(size, BlockArgument) else None
