@@ -339,6 +339,20 @@ def one_element_for_all(result: WrongTensor) -> str | None:
     return None
 
 
+def wrong_where_equal(result: WrongTensor) -> str | None:
+    """The wrong elements are those for which two arguments have the same number."""
+    values = {
+        name: value
+        for name, value in result.values.items()
+        if isinstance(value, torch.Tensor) and value.shape == result.off.shape
+        if name != result.name
+    }
+    for (one, mine), (two, other) in itertools.combinations(values.items(), 2):
+        if not result.off.all() and torch.equal(mine == other, result.off):
+            return f"The wrong elements of {result.name} are those where {one} and {two} are equal."
+    return None
+
+
 def does_not_fit(result: WrongTensor) -> str | None:
     """Expected integers do not fit into the type of the argument, which has their low bits."""
     kind = result.got.dtype
@@ -503,7 +517,8 @@ def only_some(result: WrongTensor) -> str | None:
 READINGS: tuple[Reading, ...] = (
     does_not_fit, overwritten, as_before, never_used, one_number, scaled, shifted_by_a_number,
     rearranged, equals_an_argument, function_of_expected, one_element_for_all,
-    an_argument_is_missing, one_expected, elements_of_an_input, only_some, an_element_of_an_input,
+    an_argument_is_missing, wrong_where_equal, one_expected, elements_of_an_input, only_some,
+    an_element_of_an_input,
 )  # fmt: skip
 
 

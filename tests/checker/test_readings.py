@@ -138,6 +138,14 @@ def test_integers_that_do_not_fit_are_named() -> None:
     assert "int8" not in said(want.to(torch.int8) + 1, want)
 
 
+def test_equal_arguments_are_named() -> None:
+    y = torch.where(torch.arange(4) == 2, GIVEN, GIVEN + 1)
+    got = torch.where(y == GIVEN, WANT - GIVEN, WANT)
+    told = said(got, x_ptr=GIVEN, y_ptr=y)
+    assert told == "The wrong elements of z_ptr are those where x_ptr and y_ptr are equal."
+    assert "equal" not in said(WANT - GIVEN, x_ptr=GIVEN, y_ptr=GIVEN)
+
+
 def test_noise_says_nothing() -> None:
     assert said(torch.randn(6, 4, generator=GENERATOR)) == ""
 
