@@ -48,15 +48,6 @@ def _scales(_: Refusal, match: re.Match[str]) -> Fix:
     return Fix(reason, "", replaces=False)
 
 
-@rule(r"Reduction dimension should pack the same number of elements")
-def _packed(_refused: Refusal, _: re.Match[str]) -> Fix:
-    reason = (
-        "An operand of the format e2m1 is uint8 with two numbers in a byte, so that it has K // 2 "
-        "elements along K."
-    )
-    return Fix(reason, "")
-
-
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")
 def _incompatible(refused: Refusal, match: re.Match[str]) -> Fix:
     held = [(name, refused.scope.get(name)) for name in refused.names()]
@@ -361,14 +352,6 @@ def _missing_argument(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if match[1] == "dtype" and written:
         advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or another type."
     return Fix(f"{function} is missing the argument {match[1]}.", advice, replaces=True)
-
-
-@rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
-def _dot_types(_: Refusal, match: re.Match[str]) -> Fix:
-    return Fix(
-        f"tl.dot multiplies tiles of one type, and these are {match[1]} and {match[2]}.",
-        f"Convert one of them: .to({_tl(match[1])}) after the second.",
-    )
 
 
 @rule(r"Unsupported (?P<side>lhs|rhs) dtype (?P<type>\S+)|only int8 supported")
