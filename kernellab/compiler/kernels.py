@@ -154,7 +154,7 @@ def unwrap_kernel(
         else:
             for name, compute in current.values.items():
                 if name not in given:
-                    added[name] = given[name] = _heuristic(name, compute, given)
+                    added[name] = given[name] = _heuristic(name, compute, given, current.fn)
         current = current.fn
     if not isinstance(current, triton_api.JITFunction):
         _check_is_no_launch(kernel)
@@ -232,13 +232,22 @@ def _described(thing: Any) -> str:
     return f"A value of type {type(thing).__name__}"
 
 
-def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+def _heuristic(
+    name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any], inside: Any
+) -> Any:
     try:
         return compute(given)
     except Exception as error:  # a function of the user's
+        advice = f"Pass values instead of types, or the result: {name}=..."
+        configs = inside.configs if isinstance(inside, triton_api.Autotuner) else []
+        if isinstance(error, KeyError) and any(error.args[0] in each.kwargs for each in configs):
+            advice = (
+                f"{error.args[0]} is a parameter of the configs: write @triton.heuristics below "
+                "@triton.autotune."
+            )
         raise ArgumentError(
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
-            advice=f"Pass values instead of types, or the result: {name}=...",
+            advice=advice,
         ) from error
 
 
