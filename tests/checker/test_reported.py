@@ -506,6 +506,7 @@ def kernel(x_ptr, y_ptr, a, g, B: tl.constexpr):
 """
 HALVES = torch.tensor([0.5, -1.7, float("nan"), 2.6]).repeat(2)
 X = HALVES.nan_to_num(3.2)
+LARGE = torch.full((8,), 1 << 30, dtype=torch.int32)
 STORE, LAST = "tl.store(y_ptr + i, ", "tl.argmax(x, 0, tie_break_left=False)"
 TIES = torch.tensor([1.0, 4, 4, 2, 4, 0, 1, 4])
 
@@ -518,6 +519,8 @@ TIES = torch.tensor([1.0, 4, 4, 2, 4, 0, 1, 4])
         (f"{STORE}x.to(tl.int8))", "libdevice.rint(x)", X, X.round().to(torch.int8)),
         (f"tl.store(y_ptr, {LAST})", "tl.argmax(x, 0)", TIES, torch.tensor([1])),
         (f"{STORE}tl.load(x_ptr + i % a))", "i // g", X, X[:4].repeat_interleave(2)),
+        (f"{STORE}tl.sort(x))", "descending=True", X, X.sort(descending=True).values),
+        ("tl.store(y_ptr, tl.sum(x))", ".to(tl.int64)", LARGE, LARGE.sum()[None]),
         (f"{STORE}x * g)", 'g: "fp64"', X.double(), X.double() * 0.1),
         (f"{STORE}tl.extra.libdevice.tanh(x) * g * a)", "x / g", X, (X / 0.1).tanh() * 0.1 * 4),
         ("tl.atomic_max(y_ptr, tl.max(x - 9))", "", X, X.max().reshape(1) - 9),
