@@ -347,9 +347,10 @@ def wrong_where_equal(result: WrongTensor) -> str | None:
         if isinstance(value, torch.Tensor) and value.shape == result.off.shape
         if name != result.name
     }
-    for (one, mine), (two, other) in itertools.combinations(values.items(), 2):
-        if not result.off.all() and torch.equal(mine == other, result.off):
-            return f"The wrong elements of {result.name} are those where {one} and {two} are equal."
+    for names in itertools.combinations(values, 2):
+        if not result.off.all() and torch.equal(operator.eq(*map(values.get, names)), result.off):
+            which = " and ".join(names)
+            return f"The wrong elements of {result.name} are those where {which} are equal."
     return None
 
 

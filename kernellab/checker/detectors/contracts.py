@@ -86,13 +86,15 @@ def _associates(
         if wrong.any():
             place = int(numpy.argmax(wrong))
             a, b, c = (_shown(group, place) for group in numbers[:3])
-            one, two = number_texts(*(float(group[position][place]) for group in numbers[3:]))
+            from_left, from_right = number_texts(
+                *(float(group[position][place]) for group in numbers[3:])
+            )
             what = "scan" if isinstance(op, tt.ScanOp) else "reduction"
             return {
                 "message": (
                     f"the function that this {what} combines with is not associative: for a = {a}, "
-                    f"b = {b}, c = {c}, (a, b) combined with c gives {one}, and a combined with "
-                    f"(b, c) gives {two}"
+                    f"b = {b}, c = {c}, (a, b) combined with c gives {from_left}, and a "
+                    f"combined with (b, c) gives {from_right}"
                 ),
                 "advice": (
                     "A GPU combines neighbors in its own order, so that the result differs from "
@@ -111,18 +113,19 @@ def _commutes(
     tiles = [_along_axis(value, operand, op) for value, operand in given]
     size = tiles[0].shape[-1]
     rows = [tile.reshape(-1, size)[: max(1, _TRIPLES // size)].astype(FLOAT64) for tile in tiles]
-    forward = backward = [row[: min(map(len, rows))] for row in rows]
+    forward: Sequence[Array] = [row[: min(map(len, rows))] for row in rows]
+    backward = forward
     while (half := forward[0].shape[-1] // 2) > 0:
         (a, b), (c, d) = (
             ([part[:, :half] for part in parts], [part[:, half:] for part in parts])
             for parts in (forward, backward)
         )
         forward, backward = combine(*a, *b), combine(*d, *c)
-    for mine, other in zip(forward, backward):
+    for result, mine, other in zip(op.results, forward, backward):
         wrong = _differ(mine, other, [mine, other])
-        if wrong.any():
-            one, two = number_texts(float(mine[wrong][0]), float(other[wrong][0]))
-            orders = f"one order of its elements gives {one}, and another {two}"
+        if wrong.any() and any(True for _ in result.uses):
+            first, second = number_texts(float(mine[wrong][0]), float(other[wrong][0]))
+            orders = f"one order of its elements gives {first}, and another {second}"
             if is_own:
                 return {
                     "severity": "warning",
