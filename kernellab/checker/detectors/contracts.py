@@ -143,10 +143,6 @@ def _commutes(
     return None
 
 
-def _returns(op: Operation) -> bool:
-    return isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp)
-
-
 def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequence[Array]]:
     """Return the operands of all first, all second and all third neighbors, each flat."""
     groups: list[list[Array]] = [[], [], []]

@@ -65,9 +65,7 @@ def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
         f"a tile of {sizes_text(source)} cannot be broadcast to a tile of {sizes_text(wanted)}.",
-        "Only axes of 1 element are broadcast: add such an axis with x[:, None] (a column) or "
-        "x[None, :] "
-        "(a row).",
+        "Only axes of 1 element are broadcast: add one with x[:, None] or x[None, :].",
     )
 
 
@@ -80,17 +78,14 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
     name = next(iter(refused.names()), "x")
     return Fix(
         f"the call names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
-        f"Name each axis once. A tile of one axis has nothing to swap: {name}[:, None] makes a "
-        "column "
-        f"of it, {name}[None, :] a row.",
+        f"Name each axis once. {name}[:, None] makes a column of a tile of one axis.",
     )
 
 
 @rule(r"'<=' not supported between instances of 'int' and 'NoneType'")
 def _flipped(refused: Refusal, _: re.Match[str]) -> Fix | None:
-    if "flip(" not in refused.text():
-        return None
-    return Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
+    fix = Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
+    return fix if "flip(" in refused.text() else None
 
 
 @rule(r"reshape\(\) cannot change total number of elements")
