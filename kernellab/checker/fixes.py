@@ -314,21 +314,73 @@ def one_expected(result: WrongTensor) -> str | None:
     return f"The expected value of every wrong element of {result.name} is {expected}."
 
 
+def _broadcast_arguments(result: WrongTensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the arguments of floats that have a number for each element, row or column of a result,
+    in a shape that broadcasts to the result's.
+    """
+    right = result.right
+    for name, value in result.values.items():
+        if not isinstance(value, torch.Tensor) or name == result.name:
+            continue
+        if value.is_floating_point():
+            own = value.double()
+            if own.ndim == 1 and right.ndim == 2 and len(own) == len(right) != right.shape[1]:
+                own = own[:, None]
+            if own.shape in (right.shape, right.shape[-1:], (*right.shape[:1], 1)):
+                yield name, own
+
+
+def one_element_for_all(result: WrongTensor) -> str | None:
+    """The first element of an argument is used where each element or row has its own."""
+    left, right = result.left, result.right
+    for name, own in _broadcast_arguments(result):
+        first, limit = own.reshape(-1)[0], result.allowed * own.abs().clamp(min=1)
+        is_factor = bool(first) and _are_close(left * own, right * first, limit)
+        if is_factor or _are_close(left - first + own, right, result.allowed):
+            element = element_text(name, [0] * result.values[name].ndim)
+            return f"Every element of {result.name} is computed with {element}, not with its own."
+    return None
+
+
+def wrong_where_equal(result: WrongTensor) -> str | None:
+    """The wrong elements are those for which two arguments have the same number."""
+    values = {
+        name: value
+        for name, value in result.values.items()
+        if isinstance(value, torch.Tensor) and value.shape == result.off.shape
+        if name != result.name
+    }
+    for names in itertools.combinations(values, 2):
+        if not result.off.all() and torch.equal(operator.eq(*map(values.get, names)), result.off):
+            which = " and ".join(names)
+            return f"The wrong elements of {result.name} are those where {which} are equal."
+    return None
+
+
+def does_not_fit(result: WrongTensor) -> str | None:
+    """Expected integers do not fit into the type of the argument, which has their low bits."""
+    kind = result.got.dtype
+    if any(each.is_floating_point or each == torch.bool for each in (kind, result.want.dtype)):
+        return None
+    limits = torch.iinfo(kind)
+    outside = result.want[(result.want < limits.min) | (result.want > limits.max)]
+    if not outside.numel() or bool((result.want.to(kind) != result.got).any()):
+        return None
+    return (
+        f"{result.name} is {limits.dtype}, which holds {limits.min:,} to {limits.max:,}; "
+        f"{number_text(int(outside[0]))} is stored as {number_text(int(outside[0].to(kind)))}. "
+        "Pass a tensor of a wider type."
+    )
+
+
 def an_argument_is_missing(result: WrongTensor) -> str | None:
     """A factor or a term, an argument or one of each row's numbers, is missing or once too many."""
     left, right = result.left, result.right
     for name, value in result.values.items():
-        if not isinstance(value, torch.Tensor) or name == result.name:
-            continue
-        if not value.is_floating_point():
-            continue
-        own = value.double()
-        if sentence := _number_of_rows(result, name, own):
-            return sentence
-        if own.ndim == 1 and right.ndim == 2 and len(own) == len(right) != right.shape[1]:
-            own = own[:, None]
-        if own.shape not in (right.shape, right.shape[-1:], (*right.shape[:1], 1)):
-            continue
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and name != result.name:
+            if sentence := _number_of_rows(result, name, value.double()):
+                return sentence
+    for name, own in _broadcast_arguments(result):
         allowed, product = result.allowed, result.allowed * own.abs().clamp(min=1)
         for words, mine, theirs, limit in (
             ("The factor {} is missing from every element of {}.", left * own, right, product),
@@ -467,9 +519,10 @@ def only_some(result: WrongTensor) -> str | None:
 
 
 READINGS: tuple[Reading, ...] = (
-    overwritten, as_before, never_used, one_number, scaled, shifted_by_a_number, rearranged,
-    equals_an_argument, function_of_expected, an_argument_is_missing, one_expected,
-    elements_of_an_input, only_some, an_element_of_an_input,
+    does_not_fit, overwritten, as_before, never_used, one_number, scaled, shifted_by_a_number,
+    rearranged, equals_an_argument, function_of_expected, one_element_for_all,
+    an_argument_is_missing, wrong_where_equal, one_expected, elements_of_an_input, only_some,
+    an_element_of_an_input,
 )  # fmt: skip
 
 

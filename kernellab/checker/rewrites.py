@@ -138,8 +138,8 @@ def _positions(source: Source) -> list[str]:
 
 
 def _programs(source: Source) -> list[str]:
-    return [name for name, value in source.assigned.items()
-            if isinstance(value, ast.Call) and called(value) == "program_id"]  # fmt: skip
+    program = re.compile(r"tl\.program_id\([^()]*\)(\.to\([^()]*\))?")
+    return [name for name, value in source.assigned.items() if program.fullmatch(source.of(value))]
 
 
 def _plain(source: Source) -> list[str]:
@@ -154,6 +154,7 @@ _CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
     "area": lambda source: list(map(" * ".join, itertools.combinations(_plain(source), 2))),
     "number": _plain,
     "block": lambda source: source.constants,
+    "wide": lambda source: _wide(source),
     "other": lambda _: _NEUTRAL,
     "start": _positions,
     "id": lambda source: _programs(source),
@@ -169,6 +170,12 @@ _CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
     "term": lambda source: [*source.floats, *_plain(source), "1", "2"],
 }
 """What stands for a name in what a rule tries: each of these in turn."""
+
+
+def _wide(source: Source) -> Sequence[str]:
+    """Return the types that hold what may not fit: for integers alone, one of integers first."""
+    is_float = any(source.values[name].is_floating_point() for name in source.tensors)
+    return ("tl.float32",) if is_float else ("tl.int64", "tl.float32")
 
 
 def _unread(source: Source, names: Sequence[str]) -> list[str]:

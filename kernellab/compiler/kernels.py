@@ -123,10 +123,12 @@ def unwrap_kernel(
 ) -> tuple[Any, dict[str, Any]]:
     """The JIT function inside autotuners and heuristics, and the keywords with what they add.
 
-    An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
+    An autotuner adds the first config that it does not prune; heuristics are computed from the
+    arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is not one, or a heuristic cannot be computed from the arguments.
+        ArgumentError: `kernel` is not one, a heuristic cannot be computed from the arguments, or an
+            autotuner prunes all configs.
     """
     added: dict[str, Any] = {}
     current = as_triton_kernel(kernel)
@@ -138,12 +140,13 @@ def unwrap_kernel(
             **keywords,
         }
         if isinstance(current, triton_api.Autotuner):
-            added = {**current.configs[0].all_kwargs(), **added}
-            _set_blocks(current.configs[0], given)
+            config = _first_config(current, args, {**added, **keywords})
+            added = {**config.all_kwargs(), **added}
+            _set_blocks(config, given)
         else:
             for name, compute in current.values.items():
                 if name not in given:
-                    added[name] = given[name] = _heuristic(name, compute, given)
+                    added[name] = given[name] = _heuristic(name, compute, given, current.fn)
         current = current.fn
     if not isinstance(current, triton_api.JITFunction):
         _check_is_no_launch(kernel)
@@ -158,6 +161,21 @@ def unwrap_kernel(
         added |= current.added({*positional, *added, *keywords})
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
+
+
+def _first_config(autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """The first config that the autotuner's own pruning leaves for these arguments."""
+    configs = autotuner.configs
+    if len(configs) > 1 and (autotuner.early_config_prune or autotuner.perf_model):
+        with suppress(Exception):  # the user's, of arguments that are types, or without a GPU
+            configs = triton_api.pruned_configs(autotuner, args, keywords)
+    if not configs:
+        raise ArgumentError(
+            f"The autotuner of {autotuner.base_fn.__name__!r} prunes all of its "
+            f"{len(autotuner.configs)} configs for these arguments.",
+            advice="early_config_prune in prune_configs_by must return at least one config.",
+        )
+    return configs[0]
 
 
 def _set_blocks(config: Any, given: Mapping[str, Any]) -> None:
@@ -204,13 +222,22 @@ def _described(thing: Any) -> str:
     return f"A value of type {type(thing).__name__}"
 
 
-def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+def _heuristic(
+    name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any], inside: Any
+) -> Any:
     try:
         return compute(given)
     except Exception as error:  # a function of the user's
+        advice = f"Pass values instead of types, or the result: {name}=..."
+        configs = inside.configs if isinstance(inside, triton_api.Autotuner) else []
+        if isinstance(error, KeyError) and any(error.args[0] in each.kwargs for each in configs):
+            advice = (
+                f"{error.args[0]} is a parameter of the configs: write @triton.heuristics below "
+                "@triton.autotune."
+            )
         raise ArgumentError(
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
-            advice=f"Pass values instead of types, or the result: {name}=...",
+            advice=advice,
         ) from error
 
 

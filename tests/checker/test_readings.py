@@ -78,6 +78,8 @@ def test_elements_of_an_argument_are_named(messages) -> None:
         (WANT * GIVEN[0], {"x_ptr": GIVEN[0]}),
         (WANT - GIVEN, {"x_ptr": GIVEN}),
         (WANT + GIVEN[:, :1], {"x_ptr": GIVEN[:, 0]}),
+        (WANT / GIVEN[0] * GIVEN[0, 0], {"x_ptr": GIVEN[0]}),
+        (WANT - GIVEN[:, :1] + GIVEN[0, 0], {"x_ptr": GIVEN[:, 0]}),
     ],
 )
 def test_a_missing_factor_or_term_is_named(got, values, messages) -> None:
@@ -126,6 +128,22 @@ def test_a_border_is_not_described_by_its_rows() -> None:
     got[1:, 7] = torch.randn(7, generator=GENERATOR)
     got[7, 1:] = torch.randn(7, generator=GENERATOR)
     assert said(got, want) == ""
+
+
+def test_integers_that_do_not_fit_are_named() -> None:
+    want = torch.tensor([128, -7, 1000])
+    assert said(want.to(torch.int8), want).startswith(
+        "z_ptr is int8, which holds -128 to 127; 128 "
+    )
+    assert "int8" not in said(want.to(torch.int8) + 1, want)
+
+
+def test_equal_arguments_are_named() -> None:
+    y = torch.where(torch.arange(4) == 2, GIVEN, GIVEN + 1)
+    got = torch.where(y == GIVEN, WANT - GIVEN, WANT)
+    told = said(got, x_ptr=GIVEN, y_ptr=y)
+    assert told == "The wrong elements of z_ptr are those where x_ptr and y_ptr are equal."
+    assert "equal" not in said(WANT - GIVEN, x_ptr=GIVEN, y_ptr=GIVEN)
 
 
 def test_noise_says_nothing() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import triton
 from triton.backends.nvidia.compiler import get_ptxas
 
 from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
@@ -309,6 +310,10 @@ def test_heuristics_are_computed_from_the_arguments(messages):
         compiled(parameters.heuristic, "*fp32", "i32", target="sm_90")
     assert caught.value.problem == messages
     assert caught.value.advice == messages
+    above = triton.heuristics({"n": lambda given: given["BLOCK"]})(parameters.autotuned)
+    with pytest.raises(ArgumentError) as caught:
+        compiled(above, "*fp32", target="sm_90")
+    assert "below @triton.autotune" in caught.value.advice
 
 
 def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):

@@ -137,11 +137,13 @@ def test_a_tuned_parameter_must_not_be_given(raised) -> None:
     )  # fmt: skip
 
 
-def test_pruned_configs_are_not_taken() -> None:
-    kernel = fresh_count()
+def test_pruned_configs_are_not_taken(raised) -> None:
+    kernel, total = fresh_count(), torch.zeros(1, dtype=torch.int32)
     kernel.early_config_prune = lambda configs, *_, **__: configs[1:]
-    run = kernellab.run(kernel, (8,), torch.zeros(1, dtype=torch.int32), N)
-    assert run.launch.specialization.constants[(2,)] == 128
+    assert not kernellab.check(kernel, (8,), total, N, expect={"total_ptr": total + N})
+    assert kernellab.run(kernel, (8,), total, N).launch.specialization.constants[(2,)] == 128
+    kernel.early_config_prune = lambda *_, **__: []
+    raised(ArgumentError, kernellab.check, kernel, (8,), total, N, match="2 configs")
 
 
 def test_a_named_config_is_taken(capsys) -> None:

@@ -27,6 +27,7 @@ from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry
+from tests.kernels import forms
 from tests.support.messages import Raised
 
 ROOT = Path(__file__).parents[2]
@@ -207,8 +208,12 @@ def test_a_launch_is_counted_where_it_is_small_and_leads_to_its_other_views() ->
     again = diagnosis(counts)
     assert [one.kind for one in again] == [one.kind for one in found]
     assert kernellab.diagnose(found) is found
-    in_front = diagnosis(vector_add, (4,), x, x, out, 4096, target="sm_90", BLOCK=1024)
-    assert [one.kind for one in in_front] == [one.kind for one in found]
+    tuned = triton.autotune([triton.Config({"BLOCK": 1024})], key=[])(vector_add)
+    for kernel, blocks in ((vector_add, {"BLOCK": 1024}), (tuned, {})):
+        in_front = diagnosis(kernel, (4,), x, x, out, 4096, target="sm_90", **blocks)
+        assert [one.kind for one in in_front] == [one.kind for one in found]
+    job = (x, out, 4096)
+    assert diagnosis(forms.of_tuple, (4,), job, BLOCK=1024).grid == (4, 1, 1)
 
 
 @pytest.mark.slow

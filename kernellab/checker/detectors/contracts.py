@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
@@ -47,7 +47,8 @@ class NotAssociative(Detector):
         if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
             return False
         inner = list(operation.combine.block.ops)
-        if not any(is_users(op) for op in inner):
+        has_places = isinstance(operation, tt.ReduceOp) and len(operation.operands) == 2
+        if not has_places and not any(is_users(op) for op in inner):
             return False
         is_known = all(carries(op) or isinstance(op, mlir.ConstantOp) for op in inner[:-1])
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
@@ -58,64 +59,108 @@ class NotAssociative(Detector):
         assert isinstance(op, tt.ReduceOp | tt.ScanOp)
         if op in self.collector.operations():
             return
-        first, second, third = _triples(computed, op)
+        combine = function_of_elements(op.combine.block)
+        assert combine is not None, "it observes what is known"
+        is_own = any(is_users(inner) for inner in op.combine.block.ops)
         with numpy.errstate(all="ignore"):
-            combine = function_of_elements(op.combine.block)
-            assert combine is not None, "it observes what is known"
-            left = combine(*combine(*first, *second), *third)
-            right = combine(*first, *combine(*second, *third))
-        numbers = (first, second, third, left, right)
-        for position, (mine, other) in enumerate(zip(left, right)):
-            wrong = _differ(mine, other, [group[position] for group in numbers])
-            if wrong.any():
-                place = int(numpy.argmax(wrong))
-                self._report(computed, op, numbers, position, place)
-                return
-
-    def _report(
-        self,
-        computed: Computed,
-        op: tt.ReduceOp | tt.ScanOp,
-        numbers: Sequence[Sequence[Array]],
-        position: int,
-        place: int,
-    ) -> None:
-        a, b, c = (_shown(group, place) for group in numbers[:3])
-        left, right = number_texts(*(float(group[position][place]) for group in numbers[3:]))
-        what = "scan" if isinstance(op, tt.ScanOp) else "reduction"
-        facts = {
-            "places": computed.calls(),
-            "message": (
-                f"the function that this {what} combines with is not associative: for a = {a}, "
-                f"b = {b}, c = {c}, (a, b) combined with c gives {left}, and a combined with "
-                f"(b, c) gives {right}"
-            ),
-            "advice": (
-                "A GPU combines neighbors in its own order, so that the result differs from "
-                "that of a loop. Write it as an associative function, for example of pairs "
-                "(factor, sum) for a recurrence, or compute it in a loop."
-            ),
-        }
-        self.collector.add((op, ""), facts, computed.linear_ids().tolist())
+            facts = _associates(combine, computed, op) if is_own else None
+            if facts is None and isinstance(op, tt.ReduceOp):
+                facts = _commutes(combine, computed, op, is_own)
+        if facts is not None:
+            facts["places"] = computed.calls()
+            self.collector.add((op, ""), facts, computed.linear_ids().tolist())
 
 
-def _returns(op: Operation) -> bool:
-    return isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp)
+_Combine = Callable[..., Sequence[Array]]
+
+
+def _associates(
+    combine: _Combine, computed: Computed, op: tt.ReduceOp | tt.ScanOp
+) -> dict[str, Any] | None:
+    first, second, third = _triples(computed, op)
+    left = combine(*combine(*first, *second), *third)
+    right = combine(*first, *combine(*second, *third))
+    numbers = (first, second, third, left, right)
+    for position, (mine, other) in enumerate(zip(left, right)):
+        wrong = _differ(mine, other, [group[position] for group in numbers])
+        if wrong.any():
+            place = int(numpy.argmax(wrong))
+            a, b, c = (_shown(group, place) for group in numbers[:3])
+            from_left, from_right = number_texts(
+                *(float(group[position][place]) for group in numbers[3:])
+            )
+            what = "scan" if isinstance(op, tt.ScanOp) else "reduction"
+            return {
+                "message": (
+                    f"the function that this {what} combines with is not associative: for a = {a}, "
+                    f"b = {b}, c = {c}, (a, b) combined with c gives {from_left}, and a "
+                    f"combined with (b, c) gives {from_right}"
+                ),
+                "advice": (
+                    "A GPU combines neighbors in its own order, so that the result differs from "
+                    "that of a loop. Write it as an associative function, for example of pairs "
+                    "(factor, sum) for a recurrence, or compute it in a loop."
+                ),
+            }
+    return None
+
+
+def _commutes(
+    combine: _Combine, computed: Computed, op: tt.ReduceOp, is_own: bool
+) -> dict[str, Any] | None:
+    """Reduce from both ends: a GPU also combines elements that are not neighbors."""
+    given = zip(computed.operands, op.operands)
+    tiles = [_along_axis(value, operand, op) for value, operand in given]
+    size = tiles[0].shape[-1]
+    rows = [tile.reshape(-1, size)[: max(1, _TRIPLES // size)].astype(FLOAT64) for tile in tiles]
+    forward: Sequence[Array] = [row[: min(map(len, rows))] for row in rows]
+    backward = forward
+    while (half := forward[0].shape[-1] // 2) > 0:
+        (a, b), (c, d) = (
+            ([part[:, :half] for part in parts], [part[:, half:] for part in parts])
+            for parts in (forward, backward)
+        )
+        forward, backward = combine(*a, *b), combine(*d, *c)
+    for result, mine, other in zip(op.results, forward, backward):
+        wrong = _differ(mine, other, [mine, other])
+        if wrong.any() and any(True for _ in result.uses):
+            first, second = number_texts(float(mine[wrong][0]), float(other[wrong][0]))
+            orders = f"one order of its elements gives {first}, and another {second}"
+            if is_own:
+                return {
+                    "severity": "warning",
+                    "message": f"a GPU chooses the order in which it combines elements: {orders}",
+                    "advice": "Combine by a function whose arguments can be exchanged.",
+                }
+            return {
+                "severity": "note",
+                "message": f"of several equal elements, tie_break_left=False takes any: {orders}",
+                "advice": (
+                    "tie_break_left=True, in tl.max return_indices_tie_break_left=True, gives the "
+                    "first of them."
+                ),
+            }
+    return None
 
 
 def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequence[Array]]:
     """Return the operands of all first, all second and all third neighbors, each flat."""
     groups: list[list[Array]] = [[], [], []]
     for value, operand in zip(computed.operands, op.operands):
-        extents, axis = shape(operand.type), op.axis.value.data
-        tile = with_program_axis(widen(value), len(extents))
-        tile = numpy.broadcast_to(tile, (len(tile), *extents))
-        tile = numpy.moveaxis(tile, axis + 1, -1)
+        tile = _along_axis(value, operand, op)
         for start, group in enumerate(groups):
             end = tile.shape[-1] - 2 + start
             group.append(numpy.ravel(tile[..., start:end])[:_TRIPLES].astype(FLOAT64))
     sizes = {len(array) for group in groups for array in group}
     return [[array[: min(sizes)] for array in group] for group in groups]
+
+
+def _along_axis(value: Array, operand: SSAValue, op: tt.ReduceOp | tt.ScanOp) -> Array:
+    """Return the numbers of a tile, with those that are combined along the last axis."""
+    extents, axis = shape(operand.type), op.axis.value.data
+    tile = with_program_axis(widen(value), len(extents))
+    tile = numpy.broadcast_to(tile, (len(tile), *extents))
+    return numpy.moveaxis(tile, axis + 1, -1)
 
 
 def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:

@@ -255,15 +255,23 @@ def _advice(
         words = f"A GPU does not report an error here: it {effect} the memory beside the view."
         if form_of(access.operation) == "pointers":
             return {**_pointer_advice(access, view, index, place, program), "why": words}
-        return {"advice": f"{_IN_STORAGE[form_of(access.operation)]}. {words}"}
+        if form_of(access.operation) == "block pointer":
+            return {"advice": f"{_STRIDES.format('tl.make_block_ptr')} {words}"}
+        if view.tensor.dim() and view.tensor.stride(-1) != 1:
+            words = (
+                f"The last stride of a descriptor is 1, and that of {view.name} is "
+                f"{view.tensor.stride(-1)}: pass a contiguous tensor. {words}"
+            )
+        else:
+            words = f"{_STRIDES.format('descriptor')} {words}"
+        return {"advice": words}
     match form_of(access.operation):
         case "block pointer":
             return {**_block_pointer_advice(access), "why": _SKIPPED}
         case "descriptor":
-            how = _DESCRIPTOR_ADVICE
+            return {"advice": _DESCRIPTOR_ADVICE, "why": _SKIPPED}
         case _:
             return _pointer_advice(access, view, index, place, program)
-    return {"advice": how, "why": _SKIPPED}
 
 
 def _address_advice(access: CheckedAccess) -> str:
@@ -301,10 +309,7 @@ def _pointer_before(pointer: SSAValue) -> SSAValue | None:
 _SKIPPED = "The check skipped these elements and continued."
 
 
-_IN_STORAGE = {
-    "block pointer": "Check the shape and the strides of the tl.make_block_ptr",
-    "descriptor": "Check the shape and the strides of the descriptor",
-}
+_STRIDES = "Check the shape and the strides of the {}."
 
 _DESCRIPTOR_ADVICE = (
     "The shape that was given to the descriptor is larger than the tensor: pass the tensor's own "

@@ -4,6 +4,7 @@ coordinate leaves which axis, and what bounds it or should.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import types
@@ -518,6 +519,11 @@ class _Words:
         if bound.predicate[2:] == "e" and left == right == self.axis.extent:
             facts = f"{rule}, which allows the first element beyond the end."
             return BoundsAdvice(facts, bound=bound.text)
+        if right == math.prod(self.tensor.shape) > self.axis.extent:
+            return BoundsAdvice(
+                f"{rule}, which counts the elements of a contiguous tensor: {self.tensor.name} has "
+                f"strides {self.tensor.strides}. Pass a contiguous tensor, or use its strides."
+            )
         size = indices.bare(bound.right)
         name = indices.own_variable(size) if isinstance(size, BlockArgument) else None
         if name in self.values.call.values:

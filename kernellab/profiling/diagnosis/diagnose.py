@@ -16,7 +16,7 @@ from kernellab.common.text import shown
 from kernellab.compiler.arguments import StatedType
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.kernels import parameter_names
+from kernellab.compiler.kernels import parameter_names, unwrap_kernel
 from kernellab.compiler.pipeline import compile_kept
 from kernellab.errors import ArgumentError, KernelLabError, OptionError
 from kernellab.interpreter.codegen.emitter import emit_entry_events
@@ -51,6 +51,17 @@ def _parameter_names(subject: Any) -> Sequence[str]:
     if isinstance(subject, Compilation):
         return list(subject.specialization.signature)
     return parameter_names(subject)
+
+
+def _begins_with_grid(
+    subject: Any, names: Sequence[str], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> bool:
+    if not isinstance(args[0], tuple):
+        return callable(args[0]) and not hasattr(args[0], "arg_names")
+    named = keywords
+    with suppress(KernelLabError):  # of a record, or of a tuple that is the first argument
+        _, named = unwrap_kernel(subject, args[1:], keywords, {})
+    return len(args) + len({*names} & {*named}) > len(names)
 
 
 _MOST_COUNTED = 1 << 21
@@ -119,10 +130,8 @@ def diagnose(
             `kernellab.accesses`.
     """
     names = _parameter_names(subject)
-    given = len(args) + len(set(names).intersection(keywords))
-    if grid is None and given > len(names) > 0:
-        is_grid = callable(args[0]) or isinstance(args[0], tuple)
-        grid, args = (args[0], args[1:]) if is_grid else (None, args)
+    if grid is None and names and args and _begins_with_grid(subject, names, args, keywords):
+        grid, args = args[0], args[1:]
     request = Asked(args, grid, target, counts, keywords)
     is_record = isinstance(subject, Diagnosable)
     diagnosis = subject.diagnosed(request) if is_record else diagnosed(subject, request)
@@ -225,11 +234,12 @@ def _with_stated(
         value = values.get(name)
         if isinstance(value, StatedType | str) and type != "constexpr":
             value = None
-        dtype = _DTYPES.get(type.removeprefix("*").removeprefix("k"))
-        if value is None and type.startswith("*") and dtype is not None:
+        if value is None and type != "constexpr" and name not in names:
+            is_pointer = isinstance(type, str) and type.startswith("*")
+            dtype = _DTYPES.get(type[1:].removeprefix("k")) if is_pointer else None
+            if dtype is None:
+                return None
             value = torch.empty(_STATED_BYTES // dtype.itemsize, dtype=dtype, device="meta")
-        elif value is None and type != "constexpr" and name not in names:
-            return None
         known[name] = value
     unseen = {
         name.partition("[")[0]

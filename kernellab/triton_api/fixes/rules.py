@@ -283,11 +283,6 @@ def rule(pattern: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def patterns() -> list[str]:
-    """Return the patterns of all rules, in the order in which they are tried."""
-    return [pattern.pattern for pattern, _ in _RULES]
-
-
 def fix_of(refusal: Refusal) -> Fix | None:
     """The first rule's answer, or None where no rule knows the message."""
     for pattern, function in _RULES:

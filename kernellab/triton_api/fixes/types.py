@@ -44,15 +44,6 @@ def _scales(_: Refusal, match: re.Match[str]) -> Fix:
     return Fix(reason, "", replaces=False)
 
 
-@rule(r"Reduction dimension should pack the same number of elements")
-def _packed(_refused: Refusal, _: re.Match[str]) -> Fix:
-    reason = (
-        "An operand of the format e2m1 is uint8 with two numbers in a byte, so that it has K // 2 "
-        "elements along K."
-    )
-    return Fix(reason, "")
-
-
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")
 def _incompatible(refused: Refusal, match: re.Match[str]) -> Fix:
     held = [(name, refused.scope.get(name)) for name in refused.names()]
@@ -70,9 +61,7 @@ def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
         f"a tile of {sizes_text(source)} cannot be broadcast to a tile of {sizes_text(wanted)}.",
-        "Only axes of 1 element are broadcast: add such an axis with x[:, None] (a column) or "
-        "x[None, :] "
-        "(a row).",
+        "Only axes of 1 element are broadcast: add one with x[:, None] or x[None, :].",
     )
 
 
@@ -85,17 +74,14 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
     name = next(iter(refused.names()), "x")
     return Fix(
         f"the call names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
-        f"Name each axis once. A tile of one axis has nothing to swap: {name}[:, None] makes a "
-        "column "
-        f"of it, {name}[None, :] a row.",
+        f"Name each axis once. {name}[:, None] makes a column of a tile of one axis.",
     )
 
 
 @rule(r"'<=' not supported between instances of 'int' and 'NoneType'")
 def _flipped(refused: Refusal, _: re.Match[str]) -> Fix | None:
-    if "flip(" not in refused.text():
-        return None
-    return Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
+    fix = Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
+    return fix if "flip(" in refused.text() else None
 
 
 @rule(r"reshape\(\) cannot change total number of elements")
@@ -206,6 +192,7 @@ def _size_of_axis(refused: Refusal, match: re.Match[str]) -> Fix | None:
 
 @rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")
 @rule(r"^TypeError: unexpected type (?P<one>\S+) and (?P<other>\S+)")
+@rule(r"cannot cast (?P<one>pointer<\S+>\S*) to (?P<other>\S+)")
 def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if not isinstance(refused.node, (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call)):
         return None
@@ -350,14 +337,6 @@ def _missing_argument(refused: Refusal, match: re.Match[str]) -> Fix | None:
     return Fix(f"{function} is missing the argument {match[1]}.", advice, replaces=True)
 
 
-@rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
-def _dot_types(_: Refusal, match: re.Match[str]) -> Fix:
-    return Fix(
-        f"tl.dot multiplies tiles of one type, and these are {match[1]} and {match[2]}.",
-        f"Convert one of them: .to({_tl(match[1])}) after the second.",
-    )
-
-
 @rule(r"Unsupported (?P<side>lhs|rhs) dtype (?P<type>\S+)|only int8 supported")
 def _dot_type(refused: Refusal, match: re.Match[str]) -> Fix:
     kind = match["type"] or "these types"
@@ -373,14 +352,23 @@ def _dot_type(refused: Refusal, match: re.Match[str]) -> Fix:
 def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
     """`tl.dot(a, b, acc)` with an `acc` of another type than the result."""
     acc, due = refused.known("acc"), refused.known("ret_ty")
-    kind = refused.known("out_dtype")
-    if not is_tile(acc) or not isinstance(due, tl.block_type) or kind is None:
+    if not is_tile(acc) or not isinstance(due, tl.block_type):
         return None
-    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(str(kind))})"
+    kind, call = str(due.scalar), refused.text(limit=100)
+    if str(refused.known("out_dtype")) == kind:
+        option = ""
+    elif str(acc.type.scalar) == kind and call.endswith(")") and "out_dtype" not in call:
+        return Fix(
+            f"tl.dot gives {kind} here, and its out_dtype is {refused.known('out_dtype')}.",
+            f"Write {call[:-1]}, out_dtype={_tl(kind)}).",
+        )
+    else:
+        option = f", and pass out_dtype={_tl(kind)}"
+    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(kind)})"
     return Fix(
         f"tl.dot adds to a tile of {sizes_text(due.shape)} {kind} here, and its third "
         f"argument is {kind_of(acc)}.",
-        f"Begin with {zeros}; the stored value may be narrower.",
+        f"Begin with {zeros}{option}; the stored value may be narrower.",
     )
 
 

@@ -366,6 +366,25 @@ def _instead_of_topk(refused: Refusal, call: ast.Call, number: int) -> Iterator[
     yield Attempted(f"Write {pair}.", source.replace(whole, pair))
 
 
+@rule(r"Scalar (\d+) is out of range for type int(\d+)")
+def _number_without_sign(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    """`bits & 0xFFFF0000` of an int32."""
+    number, bits = int(match[1]), int(match[2])
+    if number >= 1 << 63:
+        return None
+    numbers = [node for node in refused.nodes() if isinstance(node, ast.Constant)]
+    written = next((refused.text(node) for node in numbers if node.value == number), match[1])
+    signed, operator = (1 << bits) - number, getattr(refused.node, "op", None)
+    if signed <= 0 or not isinstance(operator, ast.BitAnd | ast.BitOr | ast.BitXor):
+        advice = "Convert the other operand before: .to(tl.int64)."
+    elif refused.text().count(written) == 1:
+        code = refused.text().replace(written, f"-{signed:#x}")
+        advice = f"Write {code}, which has the same {bits} bits."
+    else:
+        advice = f"Use -{signed:#x}, which has the same {bits} bits."
+    return Fix(f"the largest int{bits} is {(1 << (bits - 1)) - 1:,}.", advice)
+
+
 @rule(r"range must be a power of 2")
 def _power_of_two(refused: Refusal, _: re.Match[str]) -> Fix | None:
     start, end = (_plain(refused.known(name)) for name in ("start", "end"))

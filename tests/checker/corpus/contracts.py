@@ -70,6 +70,23 @@ def reduces(x_ptr, out_ptr, N: tl.constexpr):
 
 
 @triton.jit
+def last(a, b):
+    return tl.where(b != 0, b, a)
+
+
+@triton.jit
+def ends(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(out_ptr, tl.reduce(x, 0, last))  # fault: not-associative
+
+
+@triton.jit
+def peaks(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(out_ptr, tl.argmax(x, 0, tie_break_left=False))  # fault: not-associative
+
+
+@triton.jit
 def deviates(x_ptr, out_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     mean, m2, n = tl.reduce((x, x * 0.0, x * 0.0 + 1.0), 0, merges)
@@ -177,6 +194,12 @@ PAIRS: list[Pair] = [
     Pair(
         Launch(scans, (1,), lambda: [normal(32), zeros(32)], {"N": 32}),
         Launch(totals, (1,), lambda: [normal(64), zeros(1)], {"N": 64}),
+    ),
+    pair(ends, {"0, last": "0, larger"}, (1,), lambda: [normal(64), zeros(1)], N=64),
+    pair(peaks, {"=False": "=True"}, (1,), lambda: [normal(64).clamp(max=0.5), zeros(1)], N=64),
+    Pair(
+        Launch(peaks, (1,), lambda: [zeros(64), zeros(1)], {"N": 64}),
+        Launch(peaks, (1,), lambda: [normal(64), zeros(1)], {"N": 64}),
     ),
     pair(stores_both, {"tl.store(z_ptr + i, i * 0.5, mask=i < n)": "x = tl.load(loss_ptr + i, mask=i < n, other=0.0)\n    tl.store(z_ptr + i, x * 0.5, mask=i < n)"}, (1,), one_for_both, BLOCK=8),
     Pair(
