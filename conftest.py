@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -150,9 +151,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each test its markers and its limit, and put files with long tests first."""
     if not WHOLE_CORPUS:
-        left_out = {*_with_known_values(items), *_outside_the_sample(items, "thinned")}
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+        for choose in (_with_known_values, partial(_outside_the_sample, name="thinned")):
+            left_out = {*choose(items)}
+            config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+            items[:] = [item for item in items if item not in left_out]
     slow = (
         _repeats_for_other_targets(items),
         _outside_the_sample(items, "sampled"),

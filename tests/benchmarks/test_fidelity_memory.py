@@ -19,7 +19,8 @@ def recorded() -> Mapping[str, Any]:
     return rows
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", MEMORY_CASES, ids=lambda case: case.name)
 def test_the_counters_are_predicted(case: MemoryCase, recorded: Mapping[str, Any]) -> None:
     if (

@@ -66,7 +66,8 @@ def followed(kernel: Any, check: Callable[[Any], Findings]) -> int:
     return len(fixes)
 
 
-@pytest.mark.sampled(80)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", all_pairs(), ids=lambda case: case.name)
 def test_a_fix_of_the_corpus_helps(case) -> None:
     launch: Launch = case.faulty

@@ -53,6 +53,7 @@ def test_a_kernel_is_proved_right(name) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("fault", ["dropped mask", "off by one"])
 def test_a_twin_with_a_fault_is_refuted_by_a_launch(name, fault, tmp_path) -> None:

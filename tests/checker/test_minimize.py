@@ -220,6 +220,7 @@ def summed(x_ptr, z_ptr, n, alpha, BLOCK: tl.constexpr):
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("expect", [scale, polynomial, twice])
 def test_a_difference_from_another_kernel_or_a_function(expect, tmp_path) -> None:
     x, z = tensors(2)

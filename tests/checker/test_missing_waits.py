@@ -70,8 +70,9 @@ FAULTS = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
 def test_the_fault_is_found_on_its_line(kernels, name, fault, tmp_path) -> None:
     changed, expected = broken(kernels, name, fault, tmp_path)
@@ -134,7 +135,7 @@ def test_a_wait_for_what_a_tma_store_writes(tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_most_faults_have_a_change_that_was_tried(name, fault, tmp_path) -> None:
     assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)
@@ -222,6 +223,7 @@ def compiled_launch(name: str, k: int, how: dict[str, Any]) -> tuple[Any, Any, d
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(3)
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.skipif(not triton.__version__.startswith("3.7"), reason="which waits there are")
 @pytest.mark.parametrize(("name", "target", "k", "how", "needed", "idle"), COMPILED)

@@ -131,6 +131,7 @@ TYPES = ("i1", "i8", "fp8e4nv", "i16", "fp16", "bf16", "i32", "fp32", "i64", "fp
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("target", NVIDIA)
 def test_ptx_puts_zeros_in_front_of_every_masked_load(target) -> None:
     widths = set()

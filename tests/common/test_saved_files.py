@@ -59,7 +59,7 @@ def refusal(path: Any) -> str:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
-@pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 20, marks=pytest.mark.slow)])
 def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) -> None:
     seeds = (f"test {number}" for number in range(count))
     found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))
@@ -67,7 +67,7 @@ def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", hostile_files.FILES)
 def test_hostile_files_take_no_time_and_no_memory(name, tmp_path) -> None:
     file = hostile_files.FILES[name]
@@ -103,7 +103,7 @@ TEXTS = {
     [
         *TEXTS.items(),
         *(
-            pytest.param(kind, max(1, every // 30), marks=pytest.mark.slow)
+            pytest.param(kind, max(1, every // (30 if WHOLE else 10)), marks=pytest.mark.slow)
             for kind, every in TEXTS.items()
             if every > 1
         ),

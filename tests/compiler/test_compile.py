@@ -219,6 +219,7 @@ def registers_in_elf(cubin, kernel):
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("target", AMD, ids=str)
 def test_amd_resources_are_what_the_assembler_comments_say(target):
     compilation = compiled(basic.copy_many, *COPY, ROWS=256, COLUMNS=128, target=target)

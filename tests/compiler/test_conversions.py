@@ -54,6 +54,7 @@ def assert_done_as_said(one: Conversion) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("name", "target"),
     [

@@ -59,6 +59,7 @@ def labels(compilation):
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
 def test_every_stage_is_what_a_bare_compile_makes(target, monkeypatch):
     theirs = bare("matmul_small", target, monkeypatch)
@@ -227,7 +228,7 @@ def test_op_counts_are_those_of_the_text(matmul, label):
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_passes_that_have_nothing_to_do_change_nothing(case):
     """What the recorder relies on: passes without an op to act on leave the module as it was."""

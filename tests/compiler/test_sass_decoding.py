@@ -221,6 +221,7 @@ def test_the_tables_of_opcodes_name_only_known_classes():
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("target", [target.name for target in SUPPORTED_TARGETS])
 def test_no_opcode_of_the_corpus_is_unknown(target):
     unknown: dict[str, str] = {}

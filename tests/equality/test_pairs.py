@@ -47,7 +47,7 @@ def test_a_mask_that_helion_leaves_out_is_different() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=list(PAIRS))
 def test_wrong_kernels_are_different_from_the_first_wrong_element_on(
     number: int, tmp_path: Path

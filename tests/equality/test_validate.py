@@ -71,6 +71,7 @@ def test_matmuls_with_scales_of_one_side_on_amd(kind: str, target: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.covering
 @pytest.mark.parametrize(("entry", "target"), launched(TARGETS), ids=name_of)
 def test_no_pass_changes_a_kernel_of_the_corpus(entry: Any, target: str) -> None:

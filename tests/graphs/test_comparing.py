@@ -131,6 +131,7 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("first", "second"), [(0.2, 0.1), (0.0, 0.2), (0.3, 0.0)])
 def test_attention_drops_what_eager_attention_drops(
@@ -205,7 +206,8 @@ def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("function", "dtype", "graphs"),
     [

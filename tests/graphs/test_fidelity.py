@@ -30,6 +30,7 @@ def test_the_record_is_of_the_whole_corpus() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", REPLAYED)
 def test_kernels_are_those_of_an_h200(name: str) -> None:
     """Character by character with the torch of the record; with another, as many of each kind

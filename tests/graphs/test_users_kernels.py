@@ -127,7 +127,8 @@ WRITTEN: list[tuple[Callable[..., Any], list[tuple[str, tuple[str, ...]]], int]]
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("function", "launches", "line"), WRITTEN)
 def test_name_line_and_what_is_written(
     function: Callable[..., Any], launches: list[tuple[str, tuple[str, ...]]], line: int

@@ -47,6 +47,7 @@ def _is_found(report: kernellab.GraphReport, name: str, wrong: Lowering) -> bool
     return bool(compared.differences)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_every_wrong_lowering_is_found(dtype: torch.dtype, name: str) -> None:

@@ -128,7 +128,8 @@ def run_case(case: Case, target: str, stage: str) -> None:
     case.check(arguments)
 
 
-@pytest.mark.sampled(96)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(48)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("target", TARGETS if WHOLE else ("sm_90",))
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)

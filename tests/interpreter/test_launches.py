@@ -236,6 +236,7 @@ print("grown by", grown // 1024)
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
     ("function", "kernel", "keywords"),

@@ -44,6 +44,7 @@ def worker() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.corpus
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_the_module_after_every_pass_comes_back_the_same(case, worker):

@@ -188,7 +188,7 @@ def of_other_tasks() -> list[Any]:
     return sorted(cases, key=lambda case: len(case.marks))
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("submission", "kinds"), of_other_tasks())
 def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
     task = submission.partition("::")[2].partition("_")[0]

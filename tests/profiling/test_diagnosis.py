@@ -122,6 +122,7 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
     assert f"at least 1.2 times faster for {len(faster)} of {len(pairs)}," in page
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -91,6 +91,7 @@ def swept(folder: Path, *edit: str, cache: str = "cache") -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("old", "new"),
     [("x + 1", "x - 1"), ("    return", "    x = x * 2\n    return"), ("\n@triton", "# new\n\n@")],

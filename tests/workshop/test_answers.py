@@ -50,7 +50,8 @@ SAID = [
 ]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "kernel", "reached", "kind", "line"),
     SAID,

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("clean_process")
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.name)
 def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
     marker = tmp_path / "marker"

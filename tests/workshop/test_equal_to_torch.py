@@ -27,7 +27,8 @@ def test_every_exercise_has_a_reference() -> None:
     assert {exercise.name for exercise in EXERCISES} == set(REFERENCES)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("exercise", REFERENCES)
 def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
     launch = bound(solution(exercise), exercise, DECIDED.get(exercise, -1))
@@ -40,7 +41,7 @@ def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
     """A mutant that is equal gives right results in this launch, or only rounds too early."""

@@ -8,6 +8,7 @@ from tests.workshop.honest import HONEST, Honest
 pytestmark = pytest.mark.usefixtures("clean_process")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "honest",
     [

@@ -41,7 +41,7 @@ def followed(cell: str, diagnostic: Diagnostic) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", [*MEASURED, *BOTH])
 def test_a_fix_makes_the_answer_right_when_it_is_followed(
     name: str, messages: SnapshotAssertion
@@ -56,7 +56,7 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("name", [*sorted(UNFIXED), *sorted({*OWN_WORDS} - {*BOTH})])
 def test_no_fix_is_shown_that_does_not_help(name: str) -> None:
     mistake = NAMED[name]

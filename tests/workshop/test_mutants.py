@@ -103,7 +103,7 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_only_the_solution_and_what_is_equivalent_is_accepted(
     exercise: Exercise, tmp_path: Path
@@ -115,7 +115,7 @@ def test_only_the_solution_and_what_is_equivalent_is_accepted(
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_the_grader_says_what_a_trial_says(exercise: Exercise) -> None:
     found = wrong_kernels(exercise)

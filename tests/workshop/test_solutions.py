@@ -23,7 +23,7 @@ def solved() -> list[StudentCell]:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cell", solved(), ids=lambda cell: cell.exercise)
 def test_it_is_right_and_within_budget(cell: StudentCell) -> None:
     answer = answered(exercise_named(cell.exercise), code_of(cell))
