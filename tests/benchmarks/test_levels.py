@@ -66,6 +66,7 @@ def modules_without_caches() -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "name", ["launch_new", "launch_refused", "compile_new", "trace", "check", "stepper", "widget"]
 )

@@ -150,6 +150,7 @@ def multiplied(precision: str, factor: float = 1.0) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("launch", "is_right"),
     [

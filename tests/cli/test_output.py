@@ -32,6 +32,7 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", LONG_COMMANDS)
 def test_who_reads_no_further_is_told_nothing(command: str, tmp_path: Path) -> None:
@@ -40,6 +41,7 @@ def test_who_reads_no_further_is_told_nothing(command: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "pytest-xdist"])
 def test_what_ran_and_what_did_not_is_reported(tmp_path: Path, workers: list[str]) -> None:
     (tmp_path / "needs_gpu.py").write_text(LIBRARY)
@@ -115,6 +116,7 @@ def test_what_ran_and_what_did_not_is_reported(tmp_path: Path, workers: list[str
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

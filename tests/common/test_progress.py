@@ -343,6 +343,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(len(INTERRUPTED))
 @pytest.mark.parametrize(("call", "kept"), INTERRUPTED.items())
 def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(lab, call, kept) -> None:

@@ -362,6 +362,7 @@ print(grew)
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_large_tensor_is_looked_at_in_parts(dtype: str, tmp_path: Path) -> None:
     kind = numpy.dtype(getattr(ml_dtypes, dtype, None) or dtype)

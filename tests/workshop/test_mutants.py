@@ -103,7 +103,7 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_only_the_solution_and_what_is_equivalent_is_accepted(
     exercise: Exercise, tmp_path: Path
