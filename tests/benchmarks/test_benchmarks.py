@@ -47,8 +47,7 @@ def test_the_sides_take_turns_after_one_warm_up_each() -> None:
 
     comparison = take_turns(side("a", 1.0), side("b", 3.0), rounds=2, ours_per_round=2)
     assert "".join(calls) == "ab" + "aab" * 2
-    assert comparison.ours == [1.0] * 4
-    assert comparison.theirs == [3.0] * 2
+    assert (comparison.ours, comparison.theirs) == ([1.0] * 4, [3.0] * 2)
     assert (comparison.last_ours, comparison.last_theirs) == (7, 8)
     assert comparison.speedup == 3.0
     assert comparison.overhead == pytest.approx(1 / 3)

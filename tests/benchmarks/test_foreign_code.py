@@ -95,8 +95,7 @@ def test_each_sample_ends_in_a_verdict(outcomes: dict[str, Outcome]) -> None:
         "right": "right", "wrong": "wrong", "gradient": "wrong", "beyond": "error",
         "endless": "too slow", "dying": "died", "lacking": "not run",
     }  # fmt: skip
-    assert outcomes["right"].launches == 1
-    assert outcomes["gradient"].launches == 2
+    assert (outcomes["right"].launches, outcomes["gradient"].launches) == (1, 2)
     assert outcomes["wrong"].why.startswith("output 0: ")
     assert outcomes["gradient"].why.startswith("gradient 0: ")
     assert "OutOfBounds" in outcomes["beyond"].why

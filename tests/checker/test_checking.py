@@ -68,8 +68,7 @@ def test_a_finding_tells_where_and_with_which_values() -> None:
     assert [source_line(call) for call in one.calls] == ["first = row_of(x_ptr, n, COLUMNS)"]
     assert (one.argument, one.index, one.lane) == ("x_ptr", (12,), (0,))
     assert one.programs == ((0, 0, 0),)
-    assert one.count == 8
-    assert one.values["n"] == 3
+    assert (one.count, one.values["n"]) == (8, 3)
     assert "x_ptr has elements 0 to 11 (float32, shape (12,))" in one.message
     assert torch.equal(x, torch.arange(12.0))
     assert not out.any(), "a check leaves the arguments as they are"
@@ -83,8 +82,7 @@ def test_findings_as_a_sequence_a_table_and_json() -> None:
     table = found.table()
     assert list(table["kind"]) == ["out-of-bounds"]
     plain = json.loads(json.dumps(found.to_dict()))
-    assert plain["findings"][0]["line"] == found[0].line
-    assert plain["grid"] == [1, 1, 1]
+    assert (plain["findings"][0]["line"], plain["grid"]) == (found[0].line, [1, 1, 1])
     assert str(found).startswith("two_rows: 1 finding\n\nout-of-bounds: this load reads x_ptr[")
 
 

@@ -135,8 +135,7 @@ def test_arguments_that_share_memory_are_said_to() -> None:
     assert "share memory" in race.message
     assert "x_ptr" in race.advice
     assert "y_ptr" in race.advice
-    apart = kernellab.check(takes_the_right_neighbor, (2,), x, normal(100), 100, BLOCK=64)
-    assert not apart
+    assert not kernellab.check(takes_the_right_neighbor, (2,), x, normal(100), 100, BLOCK=64)
 
 
 def test_the_store_is_told_by_its_own_argument_where_it_comes_first() -> None:

@@ -129,8 +129,7 @@ def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> No
     printed = capsys.readouterr().out
     assert status == 0
     targets = ["sm_80", "sm_90", "gfx942"]
-    lines = [line.split()[0] for line in printed.splitlines()[2:5]]
-    assert lines == targets
+    assert [line.split()[0] for line in printed.splitlines()[2:5]] == targets
     assert "HMMA.16816.F32" in printed
     assert "HGMMA.64x64x16.F32" in printed
     assert "v_mfma_f32" in printed

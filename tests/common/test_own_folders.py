@@ -69,8 +69,7 @@ def test_a_folder_is_made_for_one_user(tmp_path, umask) -> None:
             pass
     finally:
         os.umask(before)
-    assert mode(folder) == 0o700
-    assert mode(folder / "lock") == 0o600
+    assert (mode(folder), mode(folder / "lock")) == (0o700, 0o600)
     assert own_folder(folder) == folder
 
 

@@ -271,8 +271,7 @@ def test_loads_run_two_stages_ahead_of_the_product() -> None:
     (loop,) = compilation.pipeline_stages().loops
     assert loop.stages == compilation.options["num_stages"] == 3
     stage = {op.operation: op.stage for op in loop.operations}
-    assert stage["tt.load"] == 0
-    assert stage["ttng.warp_group_dot"] == 2
+    assert (stage["tt.load"], stage["ttng.warp_group_dot"]) == (0, 2)
     assert source_line(loop.position).startswith("for ")
 
 
@@ -280,10 +279,8 @@ def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
     compilation = compiled(analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=256, STEPS=10)
     work = compilation.work()
     # Each of 10 steps: a product and a sum per element; one product per element at the end.
-    assert work.flops == {"1": 10 * 2 * 256 + 256}
-    assert work.matrix_flops == {}
-    assert work.bytes_loaded == {"1": 10 * 256 * 4}
-    assert work.bytes_stored == {"1": 256 * 4}
+    assert (work.flops, work.matrix_flops) == ({"1": 10 * 2 * 256 + 256}, {})
+    assert (work.bytes_loaded, work.bytes_stored) == ({"1": 10 * 256 * 4}, {"1": 256 * 4})
 
 
 def test_work_of_a_loop_of_unknown_length_names_the_length() -> None:

@@ -227,8 +227,7 @@ def test_amd_resources_are_what_the_assembler_comments_say(target):
     comment = {name: int(value) for name, value in re.findall(r"; (\w+): (\d+)", text)}
     vector = comment.get("TotalNumVgprs", comment["NumVgprs"])
     resources = compilation.resources
-    assert resources.registers == vector
-    assert resources.stack_bytes == comment["ScratchSize"]
+    assert (resources.registers, resources.stack_bytes) == (vector, comment["ScratchSize"])
     spilled = int(re.findall(r"\.vgpr_spill_count:\s+(\d+)", text)[0])
     assert (resources.spills > 0) == (spilled > 0)
 
@@ -270,8 +269,7 @@ def test_several_targets_give_a_dict():
 
 def test_options_reach_the_backend_and_are_reported():
     compilation = compiled(basic.add, *ADD, BLOCK=1024, target="sm_90", num_warps=8, maxnreg=24)
-    assert compilation.options["num_warps"] == 8
-    assert compilation.options["maxnreg"] == 24
+    assert (compilation.options["num_warps"], compilation.options["maxnreg"]) == (8, 24)
     assert ".maxnreg 24" in compilation.stages["ptx"].text
     assert compilation.options["num_stages"] == 3
     assert '"ttg.num-warps" = 8' in compilation.stages["ttgir"].text

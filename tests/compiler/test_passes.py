@@ -73,8 +73,7 @@ def test_a_recorded_compilation_has_the_options_and_resources_of_another(matmul)
     kernel, call = bound("matmul", HOPPER)
     plain = compile_bound(kernel, call, HOPPER, record="stages")
     assert plain.passes == ()
-    assert plain.options == matmul.options
-    assert plain.resources == matmul.resources
+    assert (plain.options, plain.resources) == (matmul.options, matmul.resources)
     assert plain.stages["ttgir"].text == matmul.stages["ttgir"].text
 
 

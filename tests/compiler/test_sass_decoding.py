@@ -242,8 +242,7 @@ def test_instructions_are_the_lines_of_the_text(target):
     ]
     assert [one.line for one in compilation.instructions] == printed
     for at, one in enumerate(compilation.instructions):
-        assert one.address == 16 * at
-        assert one.function == "softmax"
+        assert (one.address, one.function) == (16 * at, "softmax")
         assert re.search(rf"\s{re.escape(one.opcode)}[\s;]", lines[one.line - 1])
         words = lines[one.line - 1].split("*/", 1)[1].split()
         assert " ".join(words).strip(" ;").startswith(str(one))

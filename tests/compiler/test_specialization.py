@@ -128,13 +128,11 @@ def test_a_constant_that_cannot_be_hashed_is_bound_and_not_remembered():
 
 def test_kernel_parameters_win_over_options_and_options_can_be_named():
     call = bind(parameters.option_name, (X,), {"num_warps": 8}, DEFAULT_TARGET)
-    assert call.values["num_warps"] == 8
-    assert call.options == {}
+    assert (call.values["num_warps"], call.options) == (8, {})
     call = bind(
         parameters.option_name, (X,), {"num_warps": 8}, DEFAULT_TARGET, options={"num_warps": 2}
     )
-    assert call.values["num_warps"] == 8
-    assert call.options == {"num_warps": 2}
+    assert (call.values["num_warps"], call.options) == (8, {"num_warps": 2})
 
 
 def test_any_parameter_can_be_made_a_constant():
@@ -157,8 +155,7 @@ def test_any_parameter_can_be_made_a_constant():
 def test_arrays_become_tensors_over_the_same_memory(dtype, torch_type):
     array = numpy.ones((4, 6), dtype)[::2, 1::2]
     tensor = tensor_of(array)
-    assert tensor.dtype == torch_type
-    assert tensor.data_ptr() == array.ctypes.data
+    assert (tensor.dtype, tensor.data_ptr()) == (torch_type, array.ctypes.data)
     assert tensor.stride() == (12, 2)
     tensor.zero_()
     assert not array.astype(numpy.float32).any()
@@ -179,8 +176,7 @@ def test_a_read_only_array_is_marked(recwarn):
     array = numpy.zeros(64, numpy.float32)
     array.flags.writeable = False
     call = bind(basic.add, (array, X, X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
-    assert call.readonly == {"x_ptr"}
-    assert call.values["x_ptr"].data_ptr() == array.ctypes.data
+    assert (call.readonly, call.values["x_ptr"].data_ptr()) == ({"x_ptr"}, array.ctypes.data)
     assert not recwarn.list
 
 
@@ -191,8 +187,7 @@ def test_types_specialize_as_the_values_they_stand_for():
     values = bind(basic.add, (X, X[1:], X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
     for part in ("signature", "constants", "attributes"):
         assert getattr(types.specialization, part) == getattr(values.specialization, part)
-    assert types.stated == set(NAMES)
-    assert types.values["y_ptr"] == "*fp32"
+    assert (types.stated, types.values["y_ptr"]) == (set(NAMES), "*fp32")
     assert types.specialization.origins == {**dict.fromkeys(NAMES, "signature"), "BLOCK": "launch"}
 
 
@@ -261,8 +256,7 @@ def test_signatures_of_the_command_line():
     types, named = parse_signature("*fp32:16, *fp16 ,i32, tensordesc<fp16[64,32]>, 1024, BLOCK=32")
     written = ["*fp32:16", "*fp16", "i32", "tensordesc<fp16[64,32]>", "1024"]
     assert [str(entry) for entry in types] == written
-    assert types[0] == StatedType("*fp32:16")
-    assert types[4] == 1024
+    assert (types[0], types[4]) == (StatedType("*fp32:16"), 1024)
     assert named == {"BLOCK": 32}
     assert parse_signature("n=i32, y=*fp32")[1] == {
         "n": StatedType("i32"),

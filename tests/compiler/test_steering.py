@@ -92,8 +92,7 @@ def test_a_skip_of_what_changes_nothing_changes_nothing(whole):
     assert instructions(edited.stages["cubin"].content) == instructions(
         whole.stages["cubin"].content
     )
-    assert edited.resources == whole.resources
-    assert edited.options == whole.options
+    assert (edited.resources, edited.options) == (whole.resources, whole.options)
 
 
 def test_stopping_after_a_pass(whole, raised):

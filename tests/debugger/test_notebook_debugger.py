@@ -64,10 +64,8 @@ def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: Noteboo
     own = debugger.variables(frame)
     assert set(own) - {"protected variables"} == {"x", "y", "n", "B", "pid", "i", "v"}
     rows = debugger.rows(frame)
-    assert rows["pid"] == "int32 = 0"
-    assert rows["n"] == "int32 = 12"
-    assert own["pid"] == "np.int32(0)"
-    assert own["v"] == "array([0., 1., 2., 3.], dtype=float32)"
+    assert (rows["pid"], rows["n"]) == ("int32 = 0", "int32 = 12")
+    assert (own["pid"], own["v"]) == ("np.int32(0)", "array([0., 1., 2., 3.], dtype=float32)")
     assert own["B"] == "4"
     assert own["x"].startswith("<x: float32[12]")
     assert debugger.value("float(v.sum())", frame) == "6.0"

@@ -100,8 +100,7 @@ def _with_other_constants(x: torch.Tensor) -> torch.Tensor:
 
 def _opened(function: Callable[..., Any], **options: Any) -> GraphReport:
     report = kernellab.graph(function, torch.rand(64), levels=False, **options)
-    assert report.error == ""
-    assert report.graphs[0].error == ""
+    assert (report.error, report.graphs[0].error) == ("", "")
     return report
 
 

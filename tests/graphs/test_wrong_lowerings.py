@@ -53,8 +53,7 @@ def _is_found(report: kernellab.GraphReport, name: str, wrong: Lowering) -> bool
 def test_every_wrong_lowering_is_found(dtype: torch.dtype, name: str) -> None:
     operation = OPERATIONS[name][0]
     report = kernellab.graph(lambda x: operation(x) + 1, VALUES.to(dtype), levels=False)
-    missed = [what for what, wrong in WRONG.items() if not _is_found(report, name, wrong)]
-    assert missed == []
+    assert [what for what, wrong in WRONG.items() if not _is_found(report, name, wrong)] == []
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)

@@ -287,5 +287,4 @@ def test_everything_that_the_front_end_writes_is_lowered() -> None:
         called |= set(re.findall(r"\.(create_[a-z0-9_]+)", Path(source).read_text()))
     assert len(called) > 100, triton.__version__
     assert called - set(WRITTEN) - NO_OPERATION - {"create_barrier"} == set()
-    missing = {op.name for op in [*WRITTEN.values(), *BARRIERS] if op not in RULES}
-    assert missing == set()
+    assert {op.name for op in [*WRITTEN.values(), *BARRIERS] if op not in RULES} == set()

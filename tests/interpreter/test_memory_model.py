@@ -69,8 +69,7 @@ class Access:
     def assert_is_the_fault(self, raised: OutOfBoundsAccess) -> None:
         first = self.first_fault()
         assert first is not None
-        assert raised.program == first[0]
-        assert raised.index == self.index[first] - self.origin
+        assert (raised.program, raised.index) == (first[0], self.index[first] - self.origin)
         for lane, expected in zip(raised.place, first[1:]):
             assert lane in (0, expected)  # 0 along dimensions that the access does not depend on
 
@@ -381,8 +380,7 @@ def test_integers(where, kind, operation, data) -> None:
         state[target] = integer_rule(operation, state[target], operand, kind)
     unasked = elements.copy()
     found = global_memory.update_in_turns(operation, elements, targets, operands)
-    assert found.dtype == kind
-    assert found.tolist() == expected
+    assert (found.dtype, found.tolist()) == (kind, expected)
     assert elements.tolist() == state
     global_memory.apply_in_turns(operation, unasked, targets, operands)
     assert unasked.tolist() == state
@@ -431,8 +429,7 @@ def test_compare_and_swap(where, width, data) -> None:
         expected.append(state[target])
         state[target] = replacement if state[target] == old else state[target]
     found = global_memory.swap_in_turns(elements, targets, compared, new)
-    assert found.dtype == elements.dtype
-    assert found.tolist() == expected
+    assert (found.dtype, found.tolist()) == (elements.dtype, expected)
     assert elements.tolist() == state
 
 

@@ -175,8 +175,7 @@ def test_names_of_the_interpreters_modules_are_the_kernels_own() -> None:
     call = launch_of(stepped.clashing, x, y, 2.0, n=8)
     variables = watched(call, stepped.clashing, at="tl.store(tiles").locals
     np.testing.assert_array_equal(variables["numpy"], np.arange(8))
-    assert variables["_value"] == 2.0
-    assert variables["memory"].argument == "memory"
+    assert (variables["_value"], variables["memory"].argument) == (2.0, "memory")
     assert y.tolist() == (x + 2).tolist()
 
 
@@ -184,8 +183,7 @@ def test_unsigned_integers_and_narrow_floats() -> None:
     x, y = torch.arange(253, 261, dtype=torch.int32), torch.zeros(8)
     call = launch_of(stepped.unsigned, x, y, n=8)
     variables = watched(call, stepped.unsigned, at="narrow.to(kind)").locals
-    assert variables["wide"].dtype == np.uint8
-    assert variables["narrow"].dtype.name == "bfloat16"
+    assert (variables["wide"].dtype, variables["narrow"].dtype.name) == (np.uint8, "bfloat16")
     assert variables["kind"].name == "bf16"
     assert y.tolist() == [253, 254, 255, 0, 1, 2, 3, 4]
 

@@ -254,8 +254,7 @@ def test_encodings_have_fields_and_print_as_they_were(text, fields):
 def test_a_slice_has_its_parent_typed() -> None:
     encoding = read_attribute(f"#ttg.slice<{{dim = 1, parent = {BLOCKED}}}>")
     assert isinstance(encoding, types.SliceEncoding)
-    assert encoding.dim == 1
-    assert encoding.parent == read_attribute(BLOCKED)
+    assert (encoding.dim, encoding.parent) == (1, read_attribute(BLOCKED))
 
 
 def test_a_field_that_is_not_there_is_an_error_that_shows_the_encoding() -> None:

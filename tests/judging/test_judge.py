@@ -78,8 +78,7 @@ def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
     assert kinds == [""]
     verdict = judged(HONEST, name)
     assert verdict, str(verdict)
-    assert verdict.reached == STAGES[-1]
-    assert verdict.traced == {"output 0": 1.0}
+    assert (verdict.reached, verdict.traced) == (STAGES[-1], {"output 0": 1.0})
     assert name != "with_two_stages" or verdict.equality == "equal"
 
 

@@ -77,8 +77,7 @@ def test_the_tools_give_small_typed_results(tmp_path: Path) -> None:
     assert "sass" in made["stages"]
     assert made["registers"] > 0
     assert any("tt.load" in line for line in lines["result"])
-    assert found["result"][0]["kind"] == "out-of-bounds"
-    assert found["result"][0]["line"] == 13
+    assert (found["result"][0]["kind"], found["result"][0]["line"]) == ("out-of-bounds", 13)
     assert state["variables"]["x"].startswith("[1. 1.")
     assert isinstance(slow["result"], list)
     assert same["verdict"] == "equal"

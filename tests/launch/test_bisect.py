@@ -55,8 +55,7 @@ def test_the_planted_pass_is_found(target, label, monkeypatch) -> None:
     plant(monkeypatch, BISECTION, label, r"arith\.minsi", "arith.maxsi")
     out = matmul_arguments()
     found = kernellab.bisect(matmuls.matmul, (4,), *out, **SHAPE | {"GROUP_M": 1}, target=target)
-    assert found.label == label
-    assert found.target == target
+    assert (found.label, found.target) == (label, target)
     assert "rows = min(tiles_m - first, GROUP_M)" in map(source_line, found.lines)
 
 
@@ -70,8 +69,7 @@ def test_what_differs_is_measured(monkeypatch) -> None:
     right = torch.softmax(x.double(), 1)
     wrong = torch.softmax(x.double() * torch.log(torch.tensor(2.0).double()), 1)
     (difference,) = found.differences
-    assert difference.name == "out_ptr"
-    assert difference.size == 800
+    assert (difference.name, difference.size) == ("out_ptr", 800)
     assert difference.count > 790
     assert difference.largest == pytest.approx(float((wrong - right).abs().max()), rel=1e-4)
     assert difference.expected == pytest.approx(float(right[difference.index]), rel=1e-5)

@@ -135,8 +135,7 @@ def test_hooks_get_the_copies() -> None:
     kernel = triton.jit(launched.add.fn)
     kernel.add_pre_run_hook(lambda *args, **_keywords: args[0].zero_())
     x, y, z = on_gpu()
-    findings = kernellab.check(kernel, (2,), x, y, z, N, BLOCK=128, expect={"z_ptr": y})
-    assert not findings
+    assert not kernellab.check(kernel, (2,), x, y, z, N, BLOCK=128, expect={"z_ptr": y})
     assert x.sum() > 0
 
 

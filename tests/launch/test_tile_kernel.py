@@ -40,8 +40,7 @@ def test_a_launch_runs_in_place_and_gives_a_run(add, vectors) -> None:
     x, y, z = vectors
     run = add[(8,)](x, y, z, N, BLOCK=128, num_warps=8)
     assert torch.equal(z, x + y)
-    assert run.device == "interpreter"
-    assert run.target == Target("cuda", "90")
+    assert (run.device, run.target) == ("interpreter", Target("cuda", "90"))
     assert run is add.last_run
     assert add.last_launch.grid == (8, 1, 1)
     assert dict(add.last_launch.options) == {"num_warps": 8}

@@ -235,8 +235,7 @@ def test_files_say_where_tensors_are(gpu) -> None:
         file.seek(0)
         return [one.is_cuda for one in torch.load(file, **how)]
 
-    assert loaded() == [True, False]
-    assert loaded(map_location="cuda") == [True, True]
+    assert (loaded(), loaded(map_location="cuda")) == ([True, False], [True, True])
     assert loaded(map_location="cpu") == [False, False]
     assert loaded(map_location={"cuda:0": "cpu"}) == [False, False]
     assert pickle.loads(pickle.dumps(torch.ones(2, device="cuda"))).is_cuda

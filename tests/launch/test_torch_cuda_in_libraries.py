@@ -47,8 +47,7 @@ def test_subclasses_are_made_of_tensors(gpu, device) -> None:
     x = torch.ones(2, device=device)
     for made in (Quantized(x), Scaled(x, 2.0), x.as_subclass(Quantized)):
         assert type(made) in (Quantized, Scaled)
-        assert made.device == device
-        assert made.data_ptr() == x.data_ptr()
+        assert (made.device, made.data_ptr()) == (device, x.data_ptr())
     assert Scaled(x, 2.0).factor == 2.0
     assert type(Quantized(x) + 1) is Quantized
     assert (Quantized(x) + 1).device == device
@@ -140,8 +139,7 @@ def test_functions_that_an_operator_calls_see_the_gpu(gpu) -> None:
         lambda x: x * 2,
         (x,),
     )
-    assert taken.device == CUDA
-    assert taken.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert (taken.device, taken.tolist()) == (CUDA, [1.0, 2.0, 3.0, 4.0])
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -158,15 +156,12 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("device", [CUDA, CPU])
 def test_sparse_tensors_are_where_their_values_are(gpu, device, sparse) -> None:
     made = sparse(torch.eye(4, device=device))
-    assert made.device == device
-    assert made.is_cuda == (device == CUDA)
+    assert (made.device, made.is_cuda) == (device, device == CUDA)
     assert made.to_dense().device == device
     assert (made * 2).device == device
     values = made.coalesce().values() if made.layout is torch.sparse_coo else made.values()
     assert values.device == device
-    assert made.cpu().device == CPU
-    assert made.cuda().device == CUDA
-    assert made.device == device
+    assert (made.cpu().device, made.cuda().device, made.device) == (CPU, CUDA, device)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
@@ -178,8 +173,7 @@ def test_sparse_tensors_made_of_their_parts(gpu) -> None:
             torch.sparse_csr_tensor(rows, columns, values),
             torch.sparse_compressed_tensor(rows, columns, values, layout=torch.sparse_csr),
         ):
-            assert made.device == values.device
-            assert made.cuda().device == CUDA
+            assert (made.device, made.cuda().device) == (values.device, CUDA)
     blocks = torch.ones(1, 2, 2)
     made = torch.sparse_bsr_tensor(rows[:2], columns[:1], blocks, device="cuda")
     assert made.device == made.col_indices().device == made.values().device == CUDA

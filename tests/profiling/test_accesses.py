@@ -52,8 +52,7 @@ def test_a_tensor_that_begins_inside_a_sector() -> None:
     load, _ = line(kernels.copy_whole, 4096, x, torch.zeros(4096))
     assert load.vector_width == 4
     assert (load.requests, load.sectors) == (32, 32 * 17)
-    assert load.different_sectors == 513
-    assert load.best_sectors == 512
+    assert (load.different_sectors, load.best_sectors) == (513, 512)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 8, 16])
@@ -91,8 +90,7 @@ def test_a_tile_that_is_read_backwards(begin: int) -> None:
 def test_a_mask_switches_lanes_off(n: int) -> None:
     load, store = line(kernels.copy, 4096, normal(n), torch.zeros(n), n=n)
     assert load.useful_bytes == store.useful_bytes == 4 * n
-    assert load.different_sectors == -(-n // 8)
-    assert load.executions == 4
+    assert (load.different_sectors, load.executions) == (-(-n // 8), 4)
     assert load.vector_width == (4 if n % 16 == 0 else 1), "of an odd bound nothing is known"
 
 
@@ -432,8 +430,7 @@ def test_a_product_whose_warps_are_specialized() -> None:
         "c_tiles": 2 * m * n,
     }
     (a,) = found["a_tiles"]
-    assert a.requests == across * down * -(-k // 64)
-    assert a.sectors == a.useful_bytes // 32
+    assert (a.requests, a.sectors) == (across * down * -(-k // 64), a.useful_bytes // 32)
     assert a.reuse_between_programs == across
 
 

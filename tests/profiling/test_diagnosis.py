@@ -177,8 +177,7 @@ def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
     assert first.advice
     assert str(first) == messages
     again = Diagnostic.from_json(json.loads(json.dumps(first.to_json())))
-    assert again.facts["cost"] == first.cost
-    assert again.facts["evidence"]["would do"] == 4
+    assert (again.facts["cost"], again.facts["evidence"]["would do"]) == (first.cost, 4)
 
 
 @pytest.mark.slow
@@ -286,8 +285,7 @@ def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:
     found = kernellab.diagnose(small)
     assert isinstance(found, Diagnoses)
     assert [each.kernel for each in found] == [one[0].name]
-    assert found[0][0].kind == "small-tile"
-    assert found[0].target == "sm_90"
+    assert (found[0][0].kind, found[0].target) == ("small-tile", "sm_90")
 
 
 @triton.jit
@@ -309,8 +307,7 @@ def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
     firsts = torch.arange(10_001, dtype=torch.int32) * 300
     asked: dict[str, Any] = {"grid": (10_000,), "target": "sm_90", "BLOCK": 128}
     found = diagnosis(segment_sums, x, firsts, out, **asked)
-    assert found[0].kind == "loop-not-pipelined"
-    assert found[0].evidence["iterations"] == 3
+    assert (found[0].kind, found[0].evidence["iterations"]) == ("loop-not-pipelined", 3)
     assert not found.notes
     unknown = diagnosis(segment_sums, x, firsts.to("meta"), out, **asked)
     assert any("16 are assumed" in note for note in unknown.notes)

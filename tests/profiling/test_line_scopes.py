@@ -153,8 +153,7 @@ def test_a_helper_of_the_users_keeps_its_own_lines() -> None:
 
 def test_coarser_marks_are_fewer() -> None:
     counts = [len(mark(read_module(plain("attention").generic), one).marks) for one in DETAILS]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[-1] == 2
+    assert (counts, counts[-1]) == (sorted(counts, reverse=True), 2)
     assert len(set(counts)) == len(DETAILS)
 
 
@@ -225,8 +224,7 @@ def test_readings_are_read() -> None:
     memory = ReadingMemory(4, 2)
     both = [[(0, 10), (1, 25), (2, 40)], [(0, (1 << 32) - 5), (1, 20)]]
     found = read(numpy.stack([noted(memory, both)]), memory)
-    assert found.programs.tolist() == [7]
-    assert found.kept.tolist() == [[3, 2]]
+    assert (found.programs.tolist(), found.kept.tolist()) == ([7], [[3, 2]])
     spans = spans_of(found, [0, 1, None])
     assert spans.scope.tolist() == [0, 1, 0]
     assert spans.cycles.tolist() == [15, 15, 25]  # the clock goes round once
@@ -237,8 +235,7 @@ def test_of_too_many_readings_the_newest_are_kept() -> None:
     memory = ReadingMemory(4, 1)
     readings = [(number % 2, 10 * number) for number in range(11)]
     found = read(numpy.stack([noted(memory, [readings])]), memory)
-    assert found.taken.tolist() == [[11]]
-    assert found.lost == 7
+    assert (found.taken.tolist(), found.lost) == ([[11]], 7)
     assert found.clocks[0, 0].tolist() == [70, 80, 90, 100]
     assert spans_of(found, [0, 1]).scope.tolist() == [1, 0, 1]
 

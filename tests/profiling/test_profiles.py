@@ -189,11 +189,9 @@ def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
     assert set(made.metrics) <= set(tree["metrics"])  # by which proton-viewer knows them
     assert devices["CUDA"]["0"]["num_sms"] == 132
     again = kernellab.load(file)
-    assert again.measured_by == "proton"
-    assert again.root == made.root
+    assert (again.measured_by, again.root) == ("proton", made.root)
     assert again.machine.devices == made.machine.devices
-    assert list(again.lines["line"]) == [10, 12]
-    assert list(again.lines["share"]) == [0.75, 0.25]
+    assert (list(again.lines["line"]), list(again.lines["share"])) == ([10, 12], [0.75, 0.25])
     cpu = made_profile(measured_by="interpreter").save(tmp_path / "cpu.hatchet")
     assert kernellab.load(cpu).measured_by == "interpreter"
 

@@ -46,8 +46,7 @@ def test_every_instruction_has_its_samples_reasons_and_executions(tmp_path: Path
     profile = kernellab.read_ncu(page_file(tmp_path), "add", gpu="NVIDIA H200")
     assert (profile.kernel, profile.gpu, len(profile)) == ("add", "NVIDIA H200", 3)
     first, load, last = profile
-    assert first.text == "LDC R1, c[0x0][0x28]"
-    assert first.reasons == {"selected": 3, "wait": 9}
+    assert (first.text, first.reasons) == ("LDC R1, c[0x0][0x28]", {"selected": 3, "wait": 9})
     assert load.text == "@!P0  LDG.E.128.CONSTANT R4, desc[UR4][R2.64]"
     assert (load.address, load.samples, load.stalls, load.executed) == (
         0x7F2A3CFA0A10,

@@ -31,8 +31,7 @@ def test_proton_through_the_lab_costs_at_most_a_tenth_more() -> None:
 
 def test_a_step_has_scopes_rates_and_names() -> None:
     step = opened("step.klprofile")
-    assert step.measured_by == "proton"
-    assert step.machine.device == "NVIDIA H200"
+    assert (step.measured_by, step.machine.device) == ("proton", "NVIDIA H200")
     table = step.table(["time/ms", "count", "loss", "tflop16/s", "util"]).set_index("name")
     assert table.loc["forward", "loss"] == 0.75  # of two: Proton adds what it is given
     assert table.loc["forward", "count"] == 2

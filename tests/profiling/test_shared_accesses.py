@@ -286,8 +286,7 @@ def test_triton_says_as_many_conflicts(layout: tuple[Any, numpy.ndarray]) -> Non
 
 def test_a_finding_says_how_many_ways(messages: SnapshotAssertion) -> None:
     found = turned(torch.float32, swizzled(1, 8)[0])
-    assert found.bank_conflicts == 3 * 32
-    assert found.shared_wavefronts == 32 + 4 * 32
+    assert (found.bank_conflicts, found.shared_wavefronts) == (3 * 32, 32 + 4 * 32)
     assert found.shared_bytes == 2 * 4096
     (words,) = [one.what for one in found.findings if one.access in found.shared]
     assert words == messages
@@ -324,8 +323,7 @@ def test_operands_of_a_product_by_ldmatrix() -> None:
     assert {one.kind for one in loads} == {"ldmatrix"}
     for one in loads:
         assert (one.executions, one.in_loop, one.conflicts) == (16, True, 0)
-        assert one.bytes == 16 * 2 * (64 * 32 * 2)
-        assert one.wavefronts == one.bytes // 128
+        assert (one.bytes, one.wavefronts) == (16 * 2 * (64 * 32 * 2), one.bytes // 128)
         assert one.instructions == one.wavefronts // 4
         assert not one.is_model
     copies = [one for one in found.shared if one.kind == "async copy"]

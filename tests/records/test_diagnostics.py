@@ -182,8 +182,7 @@ def test_facts_are_values_that_json_has() -> None:
     facts = OUT_OF_BOUNDS.diagnostic.facts
     assert facts["values"] == {"offsets": 770, "scale": "nan"}
     assert (facts["tensor"], facts["index"], facts["lane"]) == ("x_ptr", 770, [2])
-    assert facts["program"] == [96, 0, 0]
-    assert facts["held"] == [0, 769]
+    assert (facts["program"], facts["held"]) == ([96, 0, 0], [0, 769])
     assert finding().facts["values"] == {"n": "inf"}
     assert finding().facts["programs"] == [[3, 0, 0]]
 

@@ -286,8 +286,7 @@ def test_padded_shared(raised: Raised) -> None:
     rows, columns = numpy.indices((8, 32))
     plain = rows * 32 + columns
     assert (layout.offsets() == plain + plain // 32 * 4 + plain // 128 * 8).all()
-    assert layout.elements(36).tolist() == [1, 0]
-    assert layout.size == 256 + 7 * 4 + 8
+    assert (layout.elements(36).tolist(), layout.size) == ([1, 0], 256 + 7 * 4 + 8)
     raised(LayoutError, layout.elements, 33)
     with pytest.raises(LayoutError):
         Layout.parse(layout.encoding, (16, 32))
@@ -394,8 +393,7 @@ def test_arrays_agree_with_single_answers() -> None:
         assert [tuple(one) for one in holders[index].tolist()] == list(layout.holders(index))
         for register, lane, warp, block in layout.holders(index):
             assert tuple(everything[block, warp, lane, register]) == index
-    assert layout.vector_width(32) == 4
-    assert layout.vector_width(64) == 2
+    assert (layout.vector_width(32), layout.vector_width(64)) == (4, 2)
     assert layout.vector_width(64, most_bits=64) == 1
 
 

@@ -158,8 +158,7 @@ def test_variables_with_names_of_generated_code(module_of: Any) -> None:
     expected = {name: 3 * k for k, name in enumerate(names, 2)}
     assert {name: last[name] for name in names} == expected
     for name in ("tiles", "memory", "_hook"):
-        values = [change.value for change in trace.history(name)]
-        assert values == [expected[name]] * 2
+        assert [change.value for change in trace.history(name)] == [expected[name]] * 2
     assert trace.find(lambda state: state.tiles > 0) is not None
     assert trace.memory("y_ptr").tolist() == [2 * sum(expected.values())]
 

@@ -106,8 +106,7 @@ def test_what_never_completes_is_pending_to_the_end() -> None:
         never_waits, (1,), torch.ones(512), 3, "copy", target="sm_80", completion="late"
     )
     assert [flight.completed for flight in trace.asynchronous] == [None] * 3
-    states = [flight.state(len(trace) - 1) for flight in trace.asynchronous]
-    assert states == ["pending"] * 3
+    assert [flight.state(len(trace) - 1) for flight in trace.asynchronous] == ["pending"] * 3
 
 
 def first(trace: Trace, code: str) -> int:

@@ -225,8 +225,7 @@ def test_programs_that_are_not_traced_run_before_and_after() -> None:
 def test_an_order_is_kept_to() -> None:
     total, seen = torch.zeros(1, dtype=torch.int32), torch.zeros(6, dtype=torch.int32)
     found = kernellab.trace(traced.count_programs, (6,), total, seen, programs=1, order="reversed")
-    assert found.at(0).before == 4
-    assert found.facts.options == {"order": "reversed"}
+    assert (found.at(0).before, found.facts.options) == (4, {"order": "reversed"})
 
 
 def test_programs_that_wait_for_each_other() -> None:

@@ -40,8 +40,7 @@ from tests.support.trace_events import Events
 
 def same(first: Trace, second: Trace) -> None:
     """Both traces give the same answers."""
-    assert first.facts == second.facts
-    assert first.sources == second.sources
+    assert (first.facts, first.sources) == (second.facts, second.sources)
     assert first.fault == second.fault
     assert [repr(step) for step in first] == [repr(step) for step in second]
     for ours, theirs in zip(first, second, strict=True):
@@ -257,8 +256,7 @@ def test_memory_follows_so_many_writes(
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
     raised(NotRecorded, trace.memory, "x")
-    notes = " ".join(trace.show().data.notes)
-    assert notes == messages
+    assert " ".join(trace.show().data.notes) == messages
     assert "The picture of x follows no step" in trace.show(step=1999).text()
 
 

@@ -350,9 +350,7 @@ def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
         raw = bytes(one & 1 for one in raw)
     tile = numpy.frombuffer(raw, kind).reshape(shape)
     back = values.decompressed(values.compressed(tile), kind.name, shape)
-    assert back.dtype == kind
-    assert back.shape == shape
-    assert back.tobytes() == raw
+    assert (back.dtype, back.shape, back.tobytes()) == (kind, shape, raw)
 
 
 @given(

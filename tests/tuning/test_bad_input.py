@@ -87,8 +87,7 @@ def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles(messag
     values = ["compiles", "segfaults", "compiles too"]
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": values}, seconds=600)
     assert list(sweep.table["dropped"]) == ["", "crash", ""]
-    why = sweep.table["why"][1]
-    assert why == messages
+    assert sweep.table["why"][1] == messages
     assert sweep.trial(2).outcome.checked == messages
     with pytest.raises(ArgumentError) as refused:  # it would end this process too
         sweep.compilation(1)

@@ -204,8 +204,7 @@ def test_each_tensor_counts_once_and_twice_where_it_is_read_and_written() -> Non
 def test_gluon_kernels_are_counted_from_their_ttgir() -> None:
     types = ("*fp32:16",) * 3
     assert moved(gluon_add, *types, "i32", BLOCK=128) == 100 + 200 + 1000
-    copied = moved(gluon_kernels.copy_async, *types[:2], ROWS=64, COLUMNS=64)
-    assert copied == 100 + 5000
+    assert moved(gluon_kernels.copy_async, *types[:2], ROWS=64, COLUMNS=64) == 100 + 5000
 
 
 @gluon.jit

@@ -37,8 +37,7 @@ def test_a_space_is_all_combinations_constants_apart_from_options() -> None:
         {"BLOCK": 64, "num_warps": 2}, {"BLOCK": 64, "num_warps": 4},
         {"BLOCK": 128, "num_warps": 2}, {"BLOCK": 128, "num_warps": 4},
     ]  # fmt: skip
-    assert found[0].constants == {"BLOCK": 64}
-    assert found[0].options == {"num_warps": 2}
+    assert (found[0].constants, found[0].options) == ({"BLOCK": 64}, {"num_warps": 2})
 
 
 def test_tritons_configs_and_dicts_are_taken_as_they_are_and_each_once() -> None:
@@ -124,8 +123,7 @@ def test_the_table_of_several_sweeps_is_plain_too() -> None:
     several = kernellab.Tunings([sweep(), sweep(key={"n": 10**6}, trials=())])
     table = several.table
     assert {str(kind) for kind in table.dtypes} <= PLAIN
-    assert list(table["n"]) == [1000, 10**6]
-    assert list(table["ties"].dropna()) == [1]
+    assert (list(table["n"]), list(table["ties"].dropna())) == ([1000, 10**6], [1])
 
 
 def test_parameters_that_are_called_as_results_have_columns_of_their_own() -> None:
@@ -134,13 +132,11 @@ def test_parameters_that_are_called_as_results_have_columns_of_their_own() -> No
     table = tuning.table
     assert list(table["runs (parameter)"]) == [1, 2]
     assert list(table["registers (parameter)"]) == [0, 7]
-    assert list(table["registers"]) == [32, 33]
-    assert list(table["runs"]) == [21, 21]
+    assert (list(table["registers"]), list(table["runs"])) == ([32, 33], [21, 21])
     columns = tuple(tuning_card(tuning).tables[0].columns)
     assert columns[1:4] == ("runs", "registers (parameter)", "GPU")
     best = kernellab.Tunings([tuning]).table
-    assert list(best["GPU"]) == ["NVIDIA H200"]
-    assert list(best["registers (parameter)"]) == [0]
+    assert (list(best["GPU"]), list(best["registers (parameter)"])) == (["NVIDIA H200"], [0])
 
 
 # Autotuned launches leave their timings behind, as a GPU's would

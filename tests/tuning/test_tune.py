@@ -30,8 +30,7 @@ def test_a_sweep_without_a_gpu_compiles_and_checks_and_has_no_times(raised) -> N
     x, z = tensors()
     sweep = tuned(double, x, z, 1000, space={"BLOCK": [64, 128], "num_warps": [2, 4]}, key="n")
     table = sweep.table
-    assert list(table.index) == [0, 1, 2, 3]
-    assert list(table["BLOCK"]) == [64, 64, 128, 128]
+    assert (list(table.index), list(table["BLOCK"])) == ([0, 1, 2, 3], [64, 64, 128, 128])
     assert set(table["same result as"]) == {"the first config"}
     assert not any("us" in column.split() or "GB/s" in column for column in table)
     assert (z == 0).all()  # the arguments stay as they are

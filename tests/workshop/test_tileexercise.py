@@ -61,8 +61,7 @@ def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession
 def test_a_right_one_is_done_and_counts(
     session: NotebookSession, messages: SnapshotAssertion
 ) -> None:
-    said = said_by(session, KERNEL.format(options="", sign="+"))
-    assert said == messages
+    assert said_by(session, KERNEL.format(options="", sign="+")) == messages
     listed = said_by(session, "%tileexercise")
     assert "1 of 47 exercises done" in listed
 
