@@ -1,6 +1,4 @@
-"""The benchmark harness (turns, ratios the right way up, a server that cannot hang its client)
-and the kernels it measures.
-"""
+"""The benchmark harness, with a server that cannot hang its client, and the measured kernels."""
 
 import os
 

@@ -43,9 +43,7 @@ def test_everything_recorded_is_predicted(recorded: Mapping[str, Any]) -> None:
 
 
 def test_wavefronts_of_nine_kernels_in_ten_are_equal(recorded: Mapping[str, Any]) -> None:
-    """Of those that use shared memory at all; asynchronous copies,
-    whose counter has more in it, are left out.
-    """
+    """Of kernels that use shared memory; asynchronous copies, which count more, are left out."""
     counted = [
         f"shared_wavefronts_{kind}"
         for kind in ("load", "store", "ldmatrix", "stmatrix", "atomic", "wgmma")

@@ -1,6 +1,4 @@
-"""The interpreter beside an H200: what its kernels wrote was recorded,
-and is computed here again.
-"""
+"""What the kernels of an H200 wrote was recorded, and the interpreter computes it again."""
 
 import json
 from collections.abc import Mapping

@@ -26,9 +26,7 @@ def test_the_means_are_those_of_the_models() -> None:
 
 
 def test_every_mode_gave_what_eager_gives() -> None:
-    """Distances relative to the largest value: bf16 has 8 bits, and sums have many terms. Experts
-    are left out: where two are nearly as good, rounding alone chooses another.
-    """
+    """Relative to the largest value. Of experts that are nearly as good, rounding chooses one."""
     for name, model in RECORDED["models"].items():
         if name == "experts":
             continue

@@ -1,10 +1,4 @@
-"""One process levels off: what many launches, compilations, traces, checks and views leave in it.
-
-A small run of `benchmarks/levels.py`: each kind of work, a new kernel each time, in one process.
-The kernels themselves are looked for: one that is still alive when its cell was run again, or
-descriptors, threads, processes and files that rise, are a leak. What rises until a cache is full
-takes more rounds to tell, and is the benchmark's matter.
-"""
+"""What many launches, compilations, traces, checks and views leave in one process."""
 
 import functools
 import gc
@@ -56,9 +50,7 @@ def caches() -> list[Any]:
 
 
 def modules_without_caches() -> int:
-    """How many modules of IR are alive, caches emptied that hold so many entries and no more:
-    a few rounds do not fill them.
-    """
+    """How many modules of IR are alive, without those in caches of a limited size."""
     for one in (*CACHES, *caches()):
         one.cache_clear()
     gc.collect()

@@ -474,9 +474,7 @@ def all_patterns(bits: int, dtype: torch.dtype) -> torch.Tensor:
 
 @case("widened-{}-to-{}", arithmetic.converted)
 def widened(source, target):
-    """From all bit patterns of a narrow float: exact.
-    4,096 and more elements take another way than few.
-    """
+    """From all bit patterns of a narrow float: exact. Many elements take another way than few."""
     bits = torch.finfo(source).bits
     x = all_patterns(bits, source)
     yield dict(x_ptr=x, out_ptr=torch.zeros(2**bits, dtype=target), N=2**bits)
@@ -485,9 +483,7 @@ def widened(source, target):
 
 @case("narrowed-{}-to-{}-{}", arithmetic.converted)
 def narrowed(source, target, count):
-    """Random numbers and numbers halfway between two neighbors;
-    the reference rounds by ml_dtypes or NumPy.
-    """
+    """Random numbers and numbers halfway between two neighbors, rounded by ml_dtypes or NumPy."""
     rng = np.random.default_rng(7)
     numbers = rng.standard_normal(count) * 2.0 ** rng.integers(-6, 7, count)
     numbers[::4] = np.round(numbers[::4] * 16) / 16 + 2.0 ** -rng.integers(4, 12, count)[::4]

@@ -1,8 +1,4 @@
-"""One list of launches with references, that several tests go through.
-
-A case is a kernel, its arguments, and what an independent computation (NumPy, torch,
-Python's own integers) makes of them. The arguments are made afresh for each use.
-"""
+"""Launches with references that several tests go through; arguments are made anew each time."""
 
 from __future__ import annotations
 
@@ -94,9 +90,7 @@ class Case:
 
 
 def case(name: str, kernel: Any, grid: tuple[int, ...] = (1,), **more: Any) -> Any:
-    """Make a function that gives a case of a generator: it yields the kernel's arguments, and then
-    what the kernel writes. The name has its parameters in it, types without "torch.".
-    """
+    """Make a function that gives a case of a generator: it yields arguments, then outputs."""
 
     def decorated(generator: Callable[..., Iterator[dict[str, Any]]]) -> Callable[..., Case]:
         def made(*given: Any) -> Case:

@@ -1,6 +1,4 @@
-"""Cases of loops, branches, returns and helpers:
-the references are the same programs in Python, one after the other.
-"""
+"""Cases of loops, branches, returns and helpers, against the same programs in Python."""
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 

@@ -29,9 +29,7 @@ def block_of(x: np.ndarray, first: tuple[int, ...], shape: tuple[int, ...], padd
 
 @case("copied_by_descriptor-{}-{}-{}-{}", descriptors.copied_by_descriptor, (3,))
 def copied(dtype, padding, row, column):
-    """From a view with a stride and an offset; three programs,
-    the last one beyond the target's end.
-    """
+    """From a view with a stride and an offset; the last program is beyond the target's end."""
     x = normal(14, 48).mul(10).to(dtype)[2:, 16:44]
     out = torch.ones(11, 32, dtype=dtype)
     source = TensorDescriptor(x, x.shape, x.stride(), [4, 32], padding)

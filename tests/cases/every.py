@@ -27,9 +27,7 @@ KIND = {
 
 
 def one_of_each_kernel() -> list[Case]:
-    """One case of every kernel under every set of constexprs and element types (of the plain
-    conversions' too).
-    """
+    """One case of every kernel under every set of constexprs and element types."""
     kept: dict[tuple[object, ...], Case] = {}
     for case in CASES:
         arguments = case.make().values()

@@ -18,9 +18,7 @@ from tests.support import versions
 
 @case("copy_1d-{}", memory.copy_1d, (3,))
 def copy_1d(dtype):
-    """Every second element of x, from the third on, to every third of out;
-    the last block is cut.
-    """
+    """Every second element of x to every third of out; the last block is cut."""
     x = torch.from_numpy(np.arange(100) % 7).to(dtype)
     out_ptr = torch.zeros(150, dtype=dtype)
     yield dict(x_ptr=x, out_ptr=out_ptr, n=45, x_start=3, x_stride=2, out_stride=3, BLOCK=16)

@@ -1,6 +1,4 @@
-"""Cases of pointers that may point into several arguments, that lie in memory,
-or that are numbers.
-"""
+"""Cases of pointers that may point into several arguments, lie in memory, or are numbers."""
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 

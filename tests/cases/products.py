@@ -60,9 +60,7 @@ def product_cut_to_tf32():
 
 @case("product_with_infinity-{}", products.product)
 def product_with_infinity(precision):
-    """Infinity times a number whose small part is 0 is infinity,
-    whatever 0 * infinity adds up to on the way.
-    """
+    """Infinity times a number whose small part is 0 is infinity."""
     a, b = torch.ones(1, 16, 32), torch.ones(32, 16)
     a[0, 3, 4], a[0, 5, 6], b[7, 8] = math.inf, math.nan, -math.inf
     yield dict(
@@ -73,9 +71,7 @@ def product_with_infinity(precision):
 
 @case("product_of_narrow_parts-{}", products.product)
 def product_of_narrow_parts(precision, kept):
-    """(1 + 2**-9 + 2**-18) ** 2: how many of its terms come out shows
-    which products were added up.
-    """
+    """(1 + 2**-9 + 2**-18) ** 2: how many terms come out shows which products were added up."""
     number = 1 + 2.0**-9 + 2.0**-18
     a, b, c = torch.zeros(1, 16, 32), torch.zeros(32, 16), torch.zeros(1, 16, 16)
     a[0, :, 9], b[9] = number, number
@@ -143,9 +139,7 @@ def numbers_of(operand: torch.Tensor, format: str, pack: int) -> np.ndarray:
 
 
 def factors_of(scale: torch.Tensor | None) -> np.ndarray:
-    """e8m0 in float64, one for each number along the last axis:
-    ml_dtypes reads it, NaN included.
-    """
+    """e8m0 in float64, one for each number along the last axis, as ml_dtypes reads it."""
     if scale is None:
         return np.ones(1)
     factors = scale.numpy().view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
@@ -225,9 +219,7 @@ def scaled_by_no_number(fast):
 
 @case("scaled_in_sixteen_bits-{}", products.scaled_product)
 def scaled_in_sixteen_bits(format):
-    """Numbers times scales are rounded to the type that is computed in:
-    beyond fp16's range is infinite, 2**-140 in bf16 is 0.
-    """
+    """Numbers times scales are rounded: beyond fp16's range is infinite, 2**-140 in bf16 is 0."""
     exponent, factor = {"fp16": (147, math.inf), "bf16": (0, 0.0)}[format]
     yield dict(
         a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e4m3fn),

@@ -41,9 +41,7 @@ REDUCTIONS = {
 
 @case("reduced_rows-{}-{}", tiles.reduced_rows)
 def reduced_rows(how, dtype):
-    """Sums of integers are kept in at least 32 bits, as Triton does;
-    those here are exact in every float.
-    """
+    """Sums of integers have 32 bits at least, as in Triton; those here are exact as floats."""
     result = dtype
     if how.startswith("arg"):
         result = torch.int32
@@ -125,9 +123,7 @@ def scanned(reverse: bool) -> Case:
 
 
 def scanned_whatever(dtype: torch.dtype) -> Case:
-    """A running sum: integers wrap in 32 bits at least, 16-bit floats are rounded at every step
-    but bf16, which Triton widens before 3.9.
-    """
+    """Integers wrap in 32 bits at least; 16-bit floats are rounded each time (bf16 from 3.9)."""
     bits = 0 if dtype.is_floating_point else torch.iinfo(dtype).bits
     result = torch.int32 if 0 < bits < 32 else dtype
     rounded_each_time = {torch.float16}

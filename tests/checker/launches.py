@@ -102,9 +102,7 @@ def all_pairs() -> list[Pair]:
 
 
 def marked_faults(kernel: Any) -> set[tuple[str, int]]:
-    """(kind, line) of every fault that the source of a kernel, and of the helpers that it calls, is
-    marked with.
-    """
+    """(kind, line) of every fault that the source of a kernel and of its helpers is marked with."""
     return {fault for function in _with_helpers(kernel.fn) for fault in _marks(function)}
 
 

@@ -1,6 +1,4 @@
-"""What a launch should have computed, and the first element that is something else: its line, its
-program, its lane.
-"""
+"""What a launch should have computed: the first other element has line, program and lane."""
 
 import sys
 from collections.abc import Callable

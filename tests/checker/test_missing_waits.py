@@ -1,6 +1,4 @@
-"""Missing waits: every fault of the asynchronous kernels is found on its line, and nothing in the
-right kernels.
-"""
+"""Every fault of the asynchronous kernels is found on its line, and nothing in the right ones."""
 
 import re
 from functools import partial

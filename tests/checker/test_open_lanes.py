@@ -154,9 +154,7 @@ def test_ptx_puts_zeros_in_front_of_every_masked_load(target) -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", NVIDIA[4:] + NVIDIA[1:4])
 def test_asynchronous_copies_fill_with_zeros(target) -> None:
-    """cp.async with fewer bytes to read than to write fills the rest with zeros
-    (PTX ISA, cp.async, src-size): here none, or all.
-    """
+    """cp.async fills what it does not read with zeros (PTX ISA, cp.async, src-size)."""
     signature = ("*fp16:16", "*fp16:16", "*fp32:16", "i32:16", "i32:16")
     ptx = compiled_lines("ptx", product, signature, target, BLOCK=64, num_stages=3)
     copies = [line for line in ptx if re.match(r"(@\S+ )?cp\.async\.c[ag]", line)]
@@ -171,9 +169,7 @@ def test_asynchronous_copies_fill_with_zeros(target) -> None:
 
 @pytest.mark.parametrize("target", AMD)
 def test_amd_loads_into_registers_give_zeros(target) -> None:
-    """A branch around the load that meets zeros, or a buffer load whose offset lies beyond the
-    buffer, which reads zero (AMD's ISA documents, buffer out-of-range).
-    """
+    """A branch meets zeros; buffer loads out of range read zero (AMD's ISA documents)."""
     signature = ("*fp32:16", "*i64:16", "*fp32:16", "i32")
     branched = compiled_lines("llir", copies_by_wide_indices, signature, target, BLOCK=128)
     (meets,) = (one for one in branched if " phi " in one)

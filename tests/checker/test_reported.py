@@ -1,6 +1,4 @@
-"""Neighbors of what people reported (docs/reports.md): other kernels with the same fault, or with
-a fault that looks like it, and what a check says of them.
-"""
+"""Neighbors of what people reported (docs/reports.md): the same fault, or a similar one."""
 
 import runpy
 from typing import Any

@@ -1,6 +1,4 @@
-"""Results that differ from the expected ones by rounding alone: the cause is named with both
-errors, and it is an error only beyond the bound of the kernel's operations.
-"""
+"""Rounding is named as the cause, with both errors; an error beyond the operations' bound."""
 
 import sys
 from typing import Any

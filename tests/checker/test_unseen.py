@@ -1,6 +1,4 @@
-"""Kernels that were written from docs/checking.md alone: every fault is found on its line, and
-nothing is found in the twins, whose results are right.
-"""
+"""Kernels written from docs/checking.md alone: faults on their lines, right twins without any."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""Findings about values, as %tilecheck tells them of the kernels of a cell:
-lines, hints and helpers are the cell's own.
-"""
+"""Findings of %tilecheck about values: lines, hints and helpers are those of the cell."""
 
 import pytest
 

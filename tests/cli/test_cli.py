@@ -275,9 +275,7 @@ def test_doctor_reports_what_is_broken_and_fails() -> None:
 
 @pytest.mark.slow
 def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> None:
-    """Metadata of a too old ml_dtypes, and of a kernellab that wants a package that does not exist,
-    come first on the path.
-    """
+    """Metadata of an old ml_dtypes, and of a kernellab that wants a missing package."""
     for name, version, requirements in [
         ("ml_dtypes", "0.1.0", []),
         ("kernellab", "0.1.0", ["ml_dtypes>=0.5", "no-such-package-anywhere>=2"]),

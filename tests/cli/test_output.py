@@ -1,6 +1,4 @@
-"""`kernellab profile` and `kernellab view`; and commands whose output is cut off, full, closed, or
-of a narrow encoding.
-"""
+"""`kernellab profile` and `view`; commands whose output is cut off, full, closed, or narrow."""
 
 import os
 import re

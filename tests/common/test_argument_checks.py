@@ -1,6 +1,4 @@
-"""Wrong types and values of arguments: one clear error through one check per kind of argument, and
-the public functions that use the checks.
-"""
+"""Wrong types and values of arguments: one clear error by one check for each kind of argument."""
 
 import itertools
 import math

@@ -1,6 +1,4 @@
-"""Code that a file contains runs after a question or with trust=True, whatever is opened, shown or
-clicked.
-"""
+"""Code of a file runs after a question or with trust=True, whatever is opened, shown or clicked."""
 
 import builtins
 import sys

@@ -1,6 +1,4 @@
-"""Folders and locks whose names are known in advance, and files that someone else's file names:
-what another user put there is not used, lines of other files are not shown, links not followed.
-"""
+"""What another user put where names are known in advance is not used, shown or followed."""
 
 import fcntl
 import gzip

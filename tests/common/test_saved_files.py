@@ -1,6 +1,4 @@
-"""Files are data of strangers: each opens and can be looked at, or is refused in words,
-within seconds, and without running anything.
-"""
+"""Files of strangers open and can be looked at, or are refused, in seconds, and run nothing."""
 
 import base64
 import dataclasses

@@ -1,8 +1,4 @@
-"""nvdisasm's own register life ranges, read: which registers each instruction reads and writes.
-
-nvdisasm prints them only for cubins of the newer kind, so the PTX is assembled once more
-by the ptxas that writes those.
-"""
+"""The registers that each instruction reads and writes, by nvdisasm's life ranges of PTX."""
 
 import re
 import subprocess
@@ -62,9 +58,7 @@ def _read(listing: str) -> list[LifeRange]:
 
 
 def _columns(lines: list[str], title: int) -> dict[int, str]:
-    """Column of the listing -> register: the digits of its number stand below one another,
-    under the name of its file.
-    """
+    """Column of the listing -> register: its number's digits stand below one another."""
     last = next(at for at in range(title, len(lines)) if re.search(r"\|\s*#", lines[at]))
     digits = lines[title + 1 : last + 1]
     start = lines[title].index("// |") + 3

@@ -200,10 +200,7 @@ def test_operands_are_loaded_in_the_loop() -> None:
 
 
 def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
-    """Bytes that the PTX of an operation stores in shared memory: those of each instruction, added up, and the different ones.
-
-    What lanes with the same address store is one byte. Addresses come from running the PTX's arithmetic for every thread.
-    """
+    """Bytes that an operation's PTX stores in shared memory: by instruction, and different ones."""
     lines = lines_of_operations(compilation.stages["ttgir"].text)[one.operation]
     before = [other for other in compilation.conversions() if other.operation == one.operation]
     text = lowered_text(compilation.stages["ttgir"].text, compilation.target)

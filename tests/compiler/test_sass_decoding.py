@@ -99,9 +99,7 @@ def test_readers_wait_for_the_scoreboard_that_a_load_set(name, target):
 
 @pytest.mark.parametrize("target", NVIDIA)
 def test_fixed_latencies_are_waited_for_by_stalls(target):
-    """An integer or float result is there after 4 cycles at the earliest, on every architecture
-    since Volta (Jia et al. 2018 and 2019, tables of latencies), and no scoreboard is set for it:
-    the stalls between must add up."""
+    """Results take at least 4 cycles since Volta (Jia et al. 2018, 2019), without a scoreboard."""
     instructions = compiled("softmax", target).instructions
     distances = []
     for at, one in enumerate(instructions):

@@ -1,3 +1,1 @@
-"""The corpus: real kernels of every kind that the lab has to handle,
-with what each is compiled with and for.
-"""
+"""The corpus: real kernels of every kind, with what each is compiled with and for."""

@@ -1,6 +1,4 @@
-"""Launches of the corpus' kernels on the CPU: arguments of a size that runs in a moment,
-made afresh for each use.
-"""
+"""Launches of the corpus' kernels on the CPU, with arguments that run in a moment."""
 
 from __future__ import annotations
 
@@ -18,11 +16,7 @@ HALF = torch.float16
 
 @dataclass(frozen=True)
 class CorpusLaunch:
-    """One launch of an entry, with the entry's own constants and options.
-
-    Attributes:
-        make: the arguments that are not compiled in, in order.
-    """
+    """One launch of an entry; `make` gives the arguments that are not compiled in, in order."""
 
     grid: tuple[int, ...]
     make: Callable[[], tuple[Any, ...]]

@@ -25,9 +25,7 @@ def entry(name: str) -> Entry:
 
 
 def compile_entry(one: Entry, target: str | Target, record: str = "passes") -> Compilation:
-    """`kernellab.compile` of one entry for one target;
-    raises CompileError where the target refuses it.
-    """
+    """`kernellab.compile` of an entry for a target; CompileError where the target refuses it."""
     compilation = compile(
         one.kernel, *one.types, constants=one.constants, options=one.options,
         target=parse_target(target), record=record,

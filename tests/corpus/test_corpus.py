@@ -1,6 +1,4 @@
-"""The corpus itself: every entry compiles where it says so, and is refused where it says so,
-for the reason it states.
-"""
+"""Every entry of the corpus compiles, or is refused for its reason, where it says so."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Every kernel of the corpus gives in TTGIR what it gives in TTIR,
-for every target that compiles it.
-"""
+"""Every kernel of the corpus gives in TTGIR what it gives in TTIR, for every target."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""JupyterLab's debugger without JupyterLab: the requests of the debug adapter protocol,
-as a front end sends them to a notebook's kernel.
-"""
+"""The requests of the debug adapter protocol, as JupyterLab sends them to a notebook's kernel."""
 
 import queue
 import time
@@ -10,11 +8,7 @@ from tests.support.notebook_session import NotebookSession
 
 
 class NotebookDebugger:
-    """A debugger attached to a session's kernel.
-
-    Attributes:
-        busy: the id of the request whose cell runs.
-    """
+    """A debugger attached to a session's kernel; `busy` is the id of the cell's request."""
 
     def __init__(self, session: NotebookSession) -> None:
         self._client = session.client
@@ -27,11 +21,7 @@ class NotebookDebugger:
         self.ask("attach")
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request; gives the body of its answer.
-
-        Raises:
-            AssertionError: the kernel says that it failed.
-        """
+        """Send a request, and return the body of its answer, which must say that it succeeded."""
         self._number += 1
         content = {
             "type": "request",
@@ -50,9 +40,7 @@ class NotebookDebugger:
                 return body
 
     def run(self, cell: str, stops: dict[int, str]) -> list[dict[str, Any]]:
-        """Begin a cell with breakpoints in its gutter: line -> condition, "" for none;
-        gives what became of each.
-        """
+        """Begin a cell with breakpoints, line -> condition or ""; return what became of each."""
         path = self.ask("dumpCell", code=cell)["sourcePath"]
         wanted = [{"line": n, **({"condition": c} if c else {})} for n, c in stops.items()]
         told = self.ask(
@@ -64,9 +52,7 @@ class NotebookDebugger:
         return found
 
     def next_stop(self, seconds: float = 60) -> list[dict[str, Any]] | None:
-        """The frames of the next stop, the innermost first;
-        None where the cell ends without one.
-        """
+        """The frames of the next stop, innermost first; None where the cell ends."""
         deadline = time.monotonic() + seconds
         printed = []
         while time.monotonic() < deadline:

@@ -1,6 +1,4 @@
-"""The session of docs/debugging.md: its blocks are run as they are written,
-and print what the page shows.
-"""
+"""The blocks of docs/debugging.md run as they are written, and print what the page shows."""
 
 import os
 import re

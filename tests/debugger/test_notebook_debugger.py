@@ -1,6 +1,4 @@
-"""JupyterLab's debugger on a cell's kernels, over the protocol that it speaks;
-VS Code's is the same.
-"""
+"""JupyterLab's debugger on a cell's kernels, over the protocol that VS Code speaks too."""
 
 import pytest
 

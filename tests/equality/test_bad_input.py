@@ -1,6 +1,4 @@
-"""Bad input of `equal`, `validate`, `check(sizes=)` and registered passes: each kind has its
-answer, and "not decided" never reads as "equal".
-"""
+"""Bad input of `equal`, `validate`, `check(sizes=)`, passes: nothing undecided reads "equal"."""
 
 from __future__ import annotations
 

@@ -52,9 +52,7 @@ def test_a_mask_that_helion_leaves_out_is_different() -> None:
 def test_wrong_kernels_are_different_from_the_first_wrong_element_on(
     number: int, tmp_path: Path
 ) -> None:
-    """Runs with floats decide which kernels are wrong, and from which element on: with float64,
-    unless Triton has no matmul or loop of it.
-    """
+    """Runs decide which kernels are wrong, from which element on: in float64 where Triton can."""
     pair = list(PAIRS.values())[number]
     try:
         kind, kernel = torch.float64, wide(pair, tmp_path / "right.py")

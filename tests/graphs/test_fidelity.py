@@ -33,9 +33,7 @@ def test_the_record_is_of_the_whole_corpus() -> None:
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", REPLAYED)
 def test_kernels_are_those_of_an_h200(name: str) -> None:
-    """Character by character with the torch of the record; with another, as many of each kind
-    (pointwise, reduction, persistent reduction).
-    """
+    """Character by character with the torch of the record; with another, as many of each kind."""
     recorded = RECORDED["graphs"][name]
     made, errors = codes_here(CASES[name], "h200")
     torch._dynamo.reset()

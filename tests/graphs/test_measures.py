@@ -1,6 +1,4 @@
-"""`report.speedup()`: times of a call, eager and compiled; `report.ablation()`: what Inductor's
-optimizations are worth.
-"""
+"""`report.speedup()`: times, eager and compiled; `report.ablation()`: what optimizations bring."""
 
 from pathlib import Path
 from typing import Any

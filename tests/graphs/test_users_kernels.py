@@ -1,6 +1,4 @@
-"""Kernels of the user's in compiled functions: their names, their lines, the tensors that they
-write to, and the comparison of those.
-"""
+"""Kernels of the user's in compiled functions: names, lines, tensors that they write to."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,4 @@
-"""What `bounds="view"` adds: a kernel must stay inside the tensor that it was given, not only
-inside its storage; and what is advised of accesses that are outside.
-"""
+"""With `bounds="view"` a kernel must stay in the tensor that it was given; and the advice."""
 
 import re
 from collections.abc import Callable
@@ -21,9 +19,7 @@ from tests.support.source_lines import marked_line, position_of
 
 
 def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **keywords: Any) -> str:
-    """What a launch says that has to leave a view, on the line with that mark;
-    within the storage it is allowed.
-    """
+    """What a launch says that has to leave a view, on the line with that mark."""
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernel, grid, *arguments, bounds="view", **keywords)
     assert position_of(caught.value).line == marked_line(faults, f"FAULT: {mark}")
@@ -72,9 +68,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_strides_and_offsets(layout) -> None:
-    """A kernel that uses the strides it is given stays inside,
-    and touches every element of the view and no other.
-    """
+    """A kernel that uses the strides it is given touches every element of the view and no other."""
     memory, expected = torch.zeros(100), torch.zeros(100)
     x = LAYOUTS[layout](memory)
     LAYOUTS[layout](expected).fill_(1)

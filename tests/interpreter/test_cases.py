@@ -1,6 +1,4 @@
-"""Every case against its reference; however many programs run together;
-and that the cases reach every operation.
-"""
+"""Every case against its reference, however many programs run together; all operations."""
 
 from collections.abc import Iterator
 

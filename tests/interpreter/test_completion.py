@@ -1,6 +1,4 @@
-"""Asynchronous operations that complete late, `completion="late"`: right kernels compute the same,
-and a missing wait shows in the results.
-"""
+"""With `completion="late"` right kernels compute the same, and a missing wait shows."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""What a faulty kernel says: the line, the program, the lane, the argument, the index, the values
-that made it; and that nothing was written. Whoever runs a launch, the first program in order that
-is at fault is named.
-"""
+"""What a faulty kernel says: line, program, lane, argument, index, values; nothing was written."""
 
 import pickle
 import traceback
@@ -24,9 +21,7 @@ ones, zeros = torch.ones, torch.zeros
 
 
 def fault(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> Any:
-    """Run a kernel that has to fail; its error, whose position and traceback must end on one line
-    of the kernel's.
-    """
+    """Run a kernel that has to fail; its error must end on one line of the kernel's."""
     with pytest.raises(KernelFault) as caught:
         kernellab.run(kernel, grid, *arguments, **constants)
     error = caught.value
@@ -125,9 +120,7 @@ def test_a_fault_inside_a_helper_function() -> None:
 
 
 def test_the_message_and_its_data(messages) -> None:
-    """Program 96 of 97 begins at element 768, and the tensor ends at 770: lane 2 is the first
-    outside, and 5 more follow it.
-    """
+    """Program 96 begins at element 768, the tensor ends at 770: lanes from 2 on are outside."""
     error = fault(faults.load_1d, (97,), ones(770), zeros(20), 20, BLOCK=8)
     assert_says(
         error,
@@ -202,9 +195,7 @@ def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -
 
 
 def test_a_view_may_be_left_but_not_its_storage() -> None:
-    """As on a GPU: three elements before a view that starts at element 3
-    of its storage are there to read.
-    """
+    """As on a GPU: three elements before a view that starts at element 3 are there to read."""
     memory, out = torch.arange(11.0), zeros(8)
     kernellab.run(faults.load_before, (1,), memory[3:], out, BLOCK=8)
     assert out.tolist() == list(range(8))

@@ -1,6 +1,4 @@
-"""What the interpreter does not know by itself: code of other languages, which users may explain;
-what kernels print, and what the emulated target has; and the error that names the rest.
-"""
+"""Code of other languages, prints, the emulated target, and the error that names the rest."""
 
 import importlib
 import re
@@ -114,9 +112,7 @@ def test_the_error_names_the_operation_and_the_line(kernel, what) -> None:
 
 
 def test_device_print(capsys) -> None:
-    """Every program that takes part, in order; unsigned numbers as such,
-    hexadecimal where asked for.
-    """
+    """Every program that takes part, in order; unsigned and hexadecimal numbers as such."""
     x = torch.arange(12).to(torch.uint32)
     x[3] = 2**32 - 1
     kernellab.run(control.printing, (3,), x, 7)
@@ -179,9 +175,7 @@ def narrowed(x_ptr, out_ptr, back_ptr, N: tl.constexpr):
 
 @pytest.mark.parametrize("name", ["float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_amds_own_eight_bit_floats(name) -> None:
-    """Rounded to nearest even, the largest number beyond the range;
-    a GPU of NVIDIA's has no such type.
-    """
+    """To nearest even, the largest number beyond the range; NVIDIA's GPUs have no such type."""
     dtype, kind = getattr(torch, name), np.dtype(getattr(ml_dtypes, name))
     largest = float(ml_dtypes.finfo(kind).max)
     rng = np.random.default_rng(4)

@@ -1,6 +1,4 @@
-"""The code that is generated of a kernel: what others add to it, its variables that decide nothing,
-its lines, and how much work it is.
-"""
+"""The code that is generated of a kernel: additions, idle variables, lines, and work."""
 
 import ast
 import re

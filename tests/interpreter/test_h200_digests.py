@@ -1,6 +1,4 @@
-"""Conversions and rounding modes: bit for bit as on an NVIDIA H200, by digests of what it gave for
-65,536 numbers each (Triton 3.6); and arithmetic in every mode, against Python's fractions.
-"""
+"""Conversions and rounding bit for bit as on an H200, by digests; modes against fractions."""
 
 import hashlib
 import math
@@ -92,9 +90,7 @@ def spread_numbers(dtype: type[np.floating[Any]], seed: int) -> np.ndarray:
 
 
 def lies_right(got: float, exact: Fraction, mode: str, dtype: Any) -> bool:
-    """Whether `got` is `exact` rounded: no other number of the type lies between them,
-    and it is on the right side.
-    """
+    """Whether `got` is `exact` rounded: no other number lies between, and the side is right."""
     value = Fraction(got)
     if value == exact:
         return True

@@ -1,6 +1,4 @@
-"""Launches: the interpreter's own options, how they are said and what they may be; the order of the
-programs; and grids of hundreds of millions, whose memory stays bounded and which Ctrl-C ends.
-"""
+"""The interpreter's options, the order of programs, and grids of hundreds of millions."""
 
 import itertools
 import tracemalloc

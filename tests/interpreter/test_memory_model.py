@@ -1,6 +1,4 @@
-"""Loads, stores and atomics against models that walk from element to element, over whatever a
-kernel may hand them.
-"""
+"""Loads, stores and atomics against models that walk from element to element."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,9 +27,7 @@ bounded = settings(max_examples=400, derandomize=True)
 
 @dataclass
 class Access:
-    """What a load or store is called with, and the same in plain arrays
-    of shape (PROGRAMS, *shape).
-    """
+    """What a load or store is called with, and the same in arrays of shape (PROGRAMS, *shape)."""
 
     buffer: Buffer
     storage: np.ndarray
@@ -104,9 +100,7 @@ def grid_in(whole: torch.Tensor) -> torch.Tensor:
 
 @st.composite
 def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.ndarray]:
-    """Offsets as an affine tile or an array, of all programs or of each;
-    mostly near the storage.
-    """
+    """Offsets as an affine tile or an array, of all programs or each; mostly near the storage."""
     near = st.integers(-2, max(size - 3, 1))
     if draw(st.booleans()):
         base: Any = draw(near)
@@ -217,9 +211,7 @@ def test_stores(access: Access, data) -> None:
 
 @pytest.mark.parametrize("cut", range(PROGRAMS))
 def test_programs_that_write_to_one_place_write_in_order(cut) -> None:
-    """The second and third program overwrite what the one before them wrote,
-    whichever of them is cut short by its mask.
-    """
+    """The second and third program overwrite what those before wrote, whichever mask is short."""
     out = torch.zeros(8)
     buffer = Buffer("out", out, np.dtype(np.float32))
     offsets = AffineTile(np.array([0, 1, 2]), (1,), (4,), np.dtype(np.int64))
@@ -238,9 +230,7 @@ def test_programs_that_write_to_one_place_write_in_order(cut) -> None:
 
 @dataclass
 class Addressed:
-    """An access through addresses into three tensors;
-    `lanes` lists (program, *lane), tensor and element in program order.
-    """
+    """An access to three tensors by address; `lanes` lists (program, *lane), tensor, element."""
 
     tensors: list[torch.Tensor]
     addresses: np.ndarray
@@ -352,9 +342,7 @@ def integer_rule(operation: str, state: int, operand: int, kind: np.dtype) -> in
 
 @st.composite
 def places(draw: Any) -> tuple[int, np.ndarray]:
-    """How many elements there are, and which an atomic goes to:
-    each once, some often, or one almost always.
-    """
+    """How many elements there are, and which an atomic goes to: once, often, or almost always."""
     size = draw(st.integers(1, 12))
     if draw(st.booleans()):
         targets = draw(st.lists(st.integers(0, size - 1), unique=True))

@@ -130,9 +130,7 @@ def test_a_fault_of_a_chosen_argument_is_an_address_with_a_name() -> None:
 
 
 def test_hundreds_of_tensors_are_reached_at_once() -> None:
-    """One access to all of them, not one for each:
-    of a launch with 300, the table is looked up, not walked.
-    """
+    """One access to all, not one for each: of a launch with 300, the table is looked up."""
     tensors = [torch.full((64,), float(number)) for number in range(300)]
     table, sizes = addresses_of(tensors), torch.full((300,), 64)
     kernellab.run(pointers.grouped_add, (300,), table, sizes, BLOCK=64)

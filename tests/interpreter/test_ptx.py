@@ -1,6 +1,4 @@
-"""PTX on arrays, instruction by instruction, and the functions of the device libraries, one by one,
-against Python's own integers, mpmath, NumPy and ml_dtypes.
-"""
+"""PTX on arrays and functions of device libraries, against Python, mpmath, NumPy, ml_dtypes."""
 
 import math
 import re
@@ -352,9 +350,7 @@ OF_ONE: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 @pytest.mark.parametrize("suffix", ["", "f"])
 @pytest.mark.parametrize("name", OF_ONE)
 def test_functions_of_one_number(name, suffix) -> None:
-    """float64 near its precision (Bessel functions lose some near their zeros),
-    float32 to its last bit.
-    """
+    """float64 near its precision, Bessel functions near zeros less; float32 to its last bit."""
     exactly, x = OF_ONE[name]
     x = x.astype(np.float32 if suffix else np.float64)
     got = FUNCTIONS[f"__nv_{name}{suffix}"](x)

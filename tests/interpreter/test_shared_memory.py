@@ -1,6 +1,4 @@
-"""Shared memory and the barriers in it, against plain arrays and a barrier
-that counts one program at a time.
-"""
+"""Shared memory and its barriers, against plain arrays and a barrier for one program."""
 
 import numpy as np
 import pytest
@@ -186,9 +184,7 @@ def test_programs_count_for_themselves() -> None:
     events=st.lists(st.tuples(st.sampled_from(["arrive", "expect", "receive"]), st.integers(1, 3))),
 )
 def test_barriers_against_plain_counters(count, events) -> None:
-    """A model with three integers; arrivals beyond a phase's count are left out,
-    as the hardware forbids them.
-    """
+    """A model with three integers, without arrivals beyond a phase's count, which are forbidden."""
     made = barrier(count)
     phase, lacking, to_come = 0, count, 0
     for kind, number in events:

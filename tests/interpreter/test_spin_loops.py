@@ -1,6 +1,4 @@
-"""Programs that wait for each other: they come to an end where a GPU's would,
-and a deadlock is told, never waited for.
-"""
+"""Programs that wait for each other end where a GPU's would; a deadlock is told."""
 
 import pickle
 import signal
@@ -147,9 +145,7 @@ def test_only_kernels_that_wait_become_coroutines() -> None:
 
 @pytest.mark.slow
 def test_programs_that_find_their_locks_free_run_one_after_the_other(monkeypatch) -> None:
-    """However large the grid, one is alive at a time;
-    programs that wait are joined by as many more.
-    """
+    """However large the grid, one is alive at a time; waiting ones are joined by as many more."""
     rounds: list[int] = []
     started = ended = 0
 
@@ -199,9 +195,7 @@ def test_a_poll_with_a_timeout(raised) -> None:
 
 
 def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
-    """Run a kernel that has to stop; its error, whose position and traceback must end
-    on its marked line.
-    """
+    """Run a kernel that has to stop; its error must end on its marked line."""
     with pytest.raises(Deadlock) as caught:
         kernellab.run(kernel, grid, *arguments)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]

@@ -30,9 +30,7 @@ def test_tensors_that_begin_elsewhere_in_their_storages(n, m, programs) -> None:
 
 
 def test_what_is_shared_is_checked_for_each_tensor(raised) -> None:
-    """The same offsets under the same mask: inside the first tensor and the second,
-    outside the third.
-    """
+    """The same offsets and mask: inside the first tensor and the second, outside the third."""
     x = torch.arange(16, dtype=torch.int32)
     kernel, grid = starts.three_at_the_same, (2,)
     for y, out, place in ((x, x[:12].clone(), r"out_ptr\[12\]"), (x[:9].clone(), x, r"y_ptr\[9\]")):

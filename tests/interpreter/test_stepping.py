@@ -1,6 +1,4 @@
-"""Code for stepping: it computes what batches compute, and a debugger finds the kernel's own lines
-and names in it.
-"""
+"""Code for stepping computes what batches compute, and has the kernel's lines and names."""
 
 import ast
 import sys
@@ -205,9 +203,7 @@ class FirstProgramEnded(Exception):
 
 
 def named_values(case: MeasuredCase) -> tuple[set[str], dict[str, Any]]:
-    """The names that a kernel's source gives to values, and what they are at the end
-    of its first program.
-    """
+    """The names that a kernel's source gives to values, and these at the end of program 0."""
     kernel = innermost(case.kernel)
     keywords = {**case.make_arguments(), **case.constants}
     call = bind(kernel, (), keywords, DEFAULT_TARGET, options=case.options)

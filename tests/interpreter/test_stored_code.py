@@ -1,6 +1,4 @@
-"""How much of a kernel's generated code is kept, in memory and on disk: code on disk is used again,
-is never out of date, and may be lost; in memory is that of the latest specializations.
-"""
+"""Generated code in memory and on disk: it is used again, is never out of date, may be lost."""
 
 import gc
 import os

@@ -1,6 +1,4 @@
-"""Symbolic index tiles against plain NumPy: whatever is built from them, their elements are what
-arrays would give; and choosing and merging of large tiles.
-"""
+"""Symbolic index tiles against plain NumPy, and choosing and merging of large tiles."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +19,7 @@ bounded = settings(max_examples=400, derandomize=True)
 
 @dataclass
 class Pair:
-    """What generated code holds, and the same elements in a plain array
-    of shape (PROGRAMS, M, N).
-    """
+    """What generated code holds, and the same elements in an array of shape (PROGRAMS, M, N)."""
 
     value: Any
     model: np.ndarray

@@ -1,6 +1,4 @@
-"""The round trip of a module: MLIR's text into xDSL, xDSL's text into MLIR.
-Made for a process of its own: MLIR may abort.
-"""
+"""MLIR's text into xDSL, and back into MLIR; for a process of its own, since MLIR may abort."""
 
 import difflib
 import re
@@ -24,9 +22,7 @@ class RoundTrips:
 
 
 def round_trip_entry(name: str, target: Target, every_pass: bool) -> RoundTrips:
-    """Compile one entry of the corpus and send its modules round:
-    those after every pass, or those of the stages.
-    """
+    """Compile an entry of the corpus, and send its modules round: after every pass, or stages."""
     compilation = compile_entry(entry(name), target, record="passes" if every_pass else "stages")
     texts = snapshots(compilation) if every_pass else stage_texts(compilation)
     if every_pass and not WHOLE:
@@ -72,9 +68,7 @@ def with_new_words(texts: dict[str, str]) -> dict[str, str]:
 
 
 def problem_of(text: str, target: Target) -> str:
-    """Why the text does not come back the same, locations and names of values included;
-    "" where it does.
-    """
+    """Why the text does not come back the same, with locations and names; "" where it does."""
     generic = triton_api.generic_form(text, target)
     module = read_module(generic)
     try:

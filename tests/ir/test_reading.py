@@ -1,6 +1,4 @@
-"""Everything that MLIR prints is read: aliases, locations, literals, resources,
-ops and attributes that no one knows.
-"""
+"""Everything that MLIR prints is read: aliases, locations, literals, resources, unknown ops."""
 
 import re
 

@@ -1,10 +1,4 @@
-"""What xDSL prints, MLIR reads back to the same module:
-every snapshot of every pass, for NVIDIA and AMD.
-
-A default run sends the stages of every chosen pair of the corpus round, and of a few pairs what the
-passes made, where it has a word that nothing before had;
-`make corpus` every pass of every pair.
-"""
+"""What xDSL prints, MLIR reads back to the same module; `make corpus` sends every pass round."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -36,9 +30,7 @@ BY_STAGES = [
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[ProcessPoolExecutor]:
-    """One process that a broken module may abort:
-    the test that sent it fails, and those after it.
-    """
+    """One process that a broken module may abort: the test that sent it fails."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 

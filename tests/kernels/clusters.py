@@ -1,6 +1,4 @@
-"""Gluon kernels whose programs are clusters of two CTAs, and the ways to break each, in the way of
-`asynchronous`; from Triton 3.7 on.
-"""
+"""Gluon kernels of clusters of two CTAs, and the ways to break each; from Triton 3.7 on."""
 
 from typing import Any
 
@@ -127,9 +125,7 @@ CTAS = 2
 
 
 def launched(name: str, *, splits: bool = False) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
-    """A kernel with its arguments, whose last one is the output, and what it should store. Only
-    tiles that are not split are loaded by one CTA for the other.
-    """
+    """A kernel with its arguments, the output last, and what it should store."""
     kernel, half = globals()[name], torch.float16
     parts = int(splits or name != "multicast")
     layout = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=[[parts, 0]])

@@ -1,6 +1,4 @@
-"""A small library as other people write them that runs on a GPU only: it knows nothing of
-KernelLab, asks while it is imported, and refuses what is not on "cuda".
-"""
+"""A small library that runs on a GPU only: it asks while imported, and refuses the CPU."""
 
 import functools
 

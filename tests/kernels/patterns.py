@@ -1,6 +1,4 @@
-"""Gluon kernels with the patterns of published pipelines (CUTLASS, FlashAttention, ThunderKittens,
-Triton's tutorials) and the mistakes that their issues report, in the way of `asynchronous`.
-"""
+"""Gluon kernels with the patterns of published pipelines, and mistakes that issues report."""
 
 from typing import Any
 

@@ -185,9 +185,7 @@ def attention__attend(out, tiles, barriers, scale, N):
 
 @gluon.jit
 def attention(q, k, v, out, scale, N, STAGES: gl.constexpr):
-    """softmax(q @ k.T * scale) @ v, by powers of two: one warp loads, four compute; the product
-    with the values is in flight while that with the next keys begins.
-    """
+    """softmax(q @ k.T * scale) @ v, by powers of two: one warp loads, four compute."""
     q_tile = gl.allocate_shared_memory(q.dtype, [64, 64], q.layout)
     k_stages = gl.allocate_shared_memory(k.dtype, [STAGES, 64, 64], k.layout)
     v_stages = gl.allocate_shared_memory(v.dtype, [STAGES, 64, 64], v.layout)
@@ -217,9 +215,7 @@ def experts(
     x, x_rows, rows_ptr, w, out, bias_ptr, schedule_ptr, counts_ptr, starts_ptr, blocks, N, K, alpha, limit,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GATHERS: tl.constexpr, SPECIALIZE: tl.constexpr,
 ):
-    """The tokens of each expert, gathered, times its weights, and a SwiGLU of each half of a tile;
-    one persistent program, whose schedule says which expert and which block a tile is of.
-    """
+    """The tokens of each expert times its weights, and a SwiGLU; one persistent program."""
     for tile in tl.range(0, blocks * (N // BLOCK_N), 1, flatten=not SPECIALIZE, warp_specialize=SPECIALIZE):
         block, column = tile // (N // BLOCK_N), tile % (N // BLOCK_N) * BLOCK_N
         scheduled = tl.load(schedule_ptr + block)

@@ -1,6 +1,4 @@
-"""Gluon kernels with mistakes that their authors report, after issues of CUTLASS and Triton and the
-PTX ISA's rules, and the ways to make each, in the way of `asynchronous`.
-"""
+"""Gluon kernels with mistakes of issues of CUTLASS and Triton, and the PTX ISA's rules."""
 
 from typing import Any
 

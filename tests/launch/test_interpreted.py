@@ -1,6 +1,4 @@
-"""`kernellab.interpreted()`: a library that knows nothing of KernelLab runs on the CPU,
-and Triton is left as it was.
-"""
+"""`kernellab.interpreted()` runs a library on the CPU, and leaves Triton as it was."""
 
 import asyncio
 import threading
@@ -248,9 +246,7 @@ def test_work_can_be_timed(pair) -> None:
 
 
 def everything_of_triton() -> dict[Any, Any]:
-    """The attributes of Triton's classes, modules and kernels that launches go
-    through, by identity.
-    """
+    """The attributes of Triton's classes, modules and kernels that launches go through."""
     classes = (JITFunction, JITCallable, KernelInterface, Autotuner, Heuristics, DriverConfig)
     modules = (
         triton, triton.runtime, triton.runtime.jit, triton.runtime.driver, triton.compiler,

@@ -1,6 +1,4 @@
-"""Ctrl-C at any moment of `with kernellab.interpreted(answers="gpu")`: afterwards torch, Triton and
-Python are what they were.
-"""
+"""Ctrl-C at any moment of `interpreted(answers="gpu")` leaves torch and Triton as they were."""
 
 import os
 import random
@@ -44,9 +42,7 @@ def use_a_gpu() -> None:
 
 
 def interrupted(delays: Sequence[float]) -> bool:
-    """Return whether Ctrl-C, which comes after each of these delays in seconds, stops the use of a
-    GPU.
-    """
+    """Whether Ctrl-C, after each of these delays in seconds, stops the use of a GPU."""
 
     def press() -> None:
         for delay in delays:

@@ -1,9 +1,4 @@
-"""The forms that a launch may have: every way to give arguments, tensors of any kind,
-grids of any kind.
-
-Each goes through both entry_points, `kernellab.run` and an ordinary launch inside `interpreted()`,
-and copies or scales `x` into `y`.
-"""
+"""Arguments, tensors and grids of any kind, by `kernellab.run` and inside `interpreted()`."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,4 @@
-"""Launches with tensors on a GPU that is there: those that Triton carries out, and those that run
-on copies on the CPU.
-"""
+"""Launches with tensors on a GPU: Triton's own, and those on copies on the CPU."""
 
 import io
 import sys

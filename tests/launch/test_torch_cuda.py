@@ -1,6 +1,4 @@
-"""`kernellab.interpreted(answers="gpu")`: libraries that insist on a GPU run on the CPU, and
-torch is left as it was.
-"""
+"""With `interpreted(answers="gpu")` libraries that insist on a GPU run on the CPU."""
 
 import asyncio
 import concurrent.futures

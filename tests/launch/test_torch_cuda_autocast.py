@@ -1,6 +1,4 @@
-"""`torch.autocast("cuda")` inside `kernellab.interpreted(answers="gpu")`: types and results are a
-GPU's. Which operation has which type, torch's own tests of autocast say.
-"""
+"""`torch.autocast("cuda")` in an emulated GPU has the types of torch's own tests of it."""
 
 import importlib
 import sys

@@ -1,6 +1,4 @@
-"""`kernellab.interpreted(answers="gpu")`: what libraries of kernels do with torch beyond launching:
-subclasses of tensors, wrapped kernels, sparse and traced tensors, autocast.
-"""
+"""Libraries with an emulated GPU: subclasses, wrapped kernels, sparse and traced tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Errors of the first hour in a real notebook: what stands below the traceback of Python's,
-torch's and Triton's own words, and that following it helps.
-"""
+"""Errors of the first hour in a real notebook, and that following the advice helps."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""Bad input through a real notebook kernel: each error's class, its words,
-the line that the arrow points at, and the kernel lives.
-"""
+"""Bad input through a real notebook kernel: class, words and line of each error."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -21,9 +19,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 
 
 def fails(lab: NotebookSession, cell: str) -> Outcome:
-    """Run a cell that has to fail; checks that the traceback stays short
-    and the kernel answers afterwards.
-    """
+    """Run a cell that has to fail: the traceback is short, and the kernel answers afterwards."""
     outcome = lab.run(cell)
     assert outcome.status == "error", outcome
     assert "kernellab/" not in outcome.traceback

@@ -1,6 +1,4 @@
-"""`%%tilegraph`: which function and arguments it captures, and `--backend`, in a real notebook
-kernel.
-"""
+"""`%%tilegraph`: which function and arguments it captures, and `--backend`."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,6 +1,4 @@
-"""`%%tilekernel` through a real notebook kernel:
-what a cell leaves behind, its line numbers, options, cards, help.
-"""
+"""`%%tilekernel`: what a cell leaves behind, its line numbers, options, cards, help."""
 
 import re
 
@@ -115,9 +113,7 @@ def test_a_line_of_the_cell_is_the_line_everywhere(lab: NotebookSession, above: 
 
 
 def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None:
-    """ipykernel names a cell's file by a hash of its whole text;
-    breakpoints are set in that file.
-    """
+    """ipykernel names a cell's file by a hash of its text; breakpoints are set in that file."""
     cell = f"%%tilekernel --no-compile\n{ADD}"
     lab.run(cell)
     lab.run(f"from ipykernel.compiler import get_file_name\nexpected = get_file_name({cell!r})")
@@ -281,9 +277,7 @@ def test_tab_below_the_magics_line_completes_python(lab: NotebookSession) -> Non
 
 
 def _row(card: str, name: str) -> list[str]:
-    """The cells of the card's row that starts with `name`;
-    an empty cell leaves no trace in the text.
-    """
+    """The cells of the card's row that starts with `name`; empty ones leave no trace."""
     for line in card.splitlines():
         cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
         if cells and cells[0] == name:

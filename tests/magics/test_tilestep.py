@@ -1,6 +1,4 @@
-"""`%tilestep` through a real notebook kernel: the stepper below the cell, options,
-faults, Ctrl-C, help.
-"""
+"""`%tilestep`: the stepper below the cell, options, faults, Ctrl-C, help."""
 
 import re
 

@@ -201,9 +201,7 @@ def test_findings_of_strides_gathers_and_turns(messages: SnapshotAssertion) -> N
 
 @gluon.jit
 def store_by_pixel(y, CHANNELS: gl.constexpr, PIXELS: gl.constexpr, ROWS: gl.constexpr, BLOCK: gl.constexpr):  # fmt: skip
-    """A convolution's store in NCHW: rows are pixels of several images, columns are channels.
-    Neighboring lanes lie along columns, as Triton 3.7 lays it out by itself, and 3.6 does not.
-    """
+    """A convolution's store in NCHW; neighboring lanes lie along columns from Triton 3.7 on."""
     layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [2, 2], [1, 0])
     pixel = gl.program_id(0) * ROWS + gl.arange(0, ROWS, layout=gl.SliceLayout(1, layout))
     channel = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))

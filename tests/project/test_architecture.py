@@ -55,9 +55,7 @@ def _parsed() -> None:
 
 @cache
 def packages() -> list[str]:
-    """The packages of docs/architecture.md, from the bottom up:
-    "errors", "ir", ..., "kernellab" for __init__.py.
-    """
+    """The packages of docs/architecture.md, from the bottom up, such as "errors"."""
     page = (ROOT / "docs/architecture.md").read_text()
     names = re.findall(r"^\| `([\w.]+)/?` \|", page, re.MULTILINE)
     return ["kernellab" if name == "__init__.py" else name.removesuffix(".py") for name in names]
@@ -80,9 +78,7 @@ def test_every_module_has_a_package() -> None:
 
 @cache
 def declared_upward() -> frozenset[tuple[str, str]]:
-    """Return the imports that may go upward, as docs/architecture.md declares them: the file, and
-    the module.
-    """
+    """The imports that may go upward, as docs/architecture.md declares them: file, module."""
     page = (ROOT / "docs/architecture.md").read_text()
     rows = re.findall(r"^\| `(\S+\.py)` \| `(\S+\.py)` \| \S.* \|$", page, re.MULTILINE)
     return frozenset(
@@ -130,12 +126,7 @@ def packages_entered(module: str, importer: str) -> Iterator[str]:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports within functions count, those by name, and the packages that an import enters.
-
-    What is imported for types alone does not: it never runs, and to name the class of what one is
-    given is no use of its code. Nor do the imports
-    that go upward.
-    """
+    """Of imports that run, by name too, and the packages that they enter; declared ones may."""
     files = {module_name(file): file for file in python_files("kernellab")}
     graph = {
         module: frozenset(
@@ -269,9 +260,7 @@ def is_private(name: str) -> bool:
 
 
 def foreign_names(file: Path) -> Iterator[tuple[int, str]]:
-    """The line and full name of what a file takes from packages that are not ours: what it
-    imports, and what it reaches through the attributes of that.
-    """
+    """Line and full name of what a file takes from other packages, through attributes too."""
     known = {}
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):

@@ -1,6 +1,4 @@
-"""What `make` decides, and the image, the dev container and Binder's files, which name what this
-repository has. Nothing is built here; docs/environments.md says how far each was tried.
-"""
+"""What `make`, the image, the dev container and Binder's files name is in this repository."""
 
 import json
 import os

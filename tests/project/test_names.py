@@ -1,6 +1,4 @@
-"""Paths, names and texts that are not ASCII, or that compilers have to escape:
-every entry_point takes them.
-"""
+"""Paths, names and texts that are not ASCII, or that compilers escape, at every entry point."""
 
 import io
 import os

@@ -1,6 +1,4 @@
-"""The code of README.md and docs/: every block of Python runs, or is in a list that says why not;
-what is typed in a terminal is parsed.
-"""
+"""Blocks of Python in README.md and docs/ run, or a list says why not; commands are parsed."""
 
 import ast
 import json

@@ -129,9 +129,7 @@ def test_browsers_servers_and_kernels_are_fixtures() -> None:
 
 
 def test_pages_of_messages_have_sections_of_tests_alone() -> None:
-    """A section whose test is gone or renamed would be read as a message that exists; two tests of
-    one name would write the same section.
-    """
+    """A section without its test would be read as a message that exists."""
     pages = sorted((ROOT / "tests/messages").glob("*.txt"))
     assert pages
     for page in pages:

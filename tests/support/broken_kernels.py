@@ -27,9 +27,7 @@ def faults_of(module: Any, kernels: Collection[str]) -> list[tuple[str, str]]:
 
 
 def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set[tuple[str, int]]]:
-    """The module with one fault in one of its kernels, and what a check of it finds, as kinds with
-    their lines.
-    """
+    """The module with one fault in a kernel, and the kinds and lines that a check finds."""
     lines, found, here = [], set(), ""
     for number, line in enumerate(Path(inspect.getfile(module)).read_text().splitlines(), 1):
         here = _kernel_at(line) or here

@@ -37,9 +37,7 @@ def source_line(position: SourcePosition | None) -> str:
 def plant(
     monkeypatch: pytest.MonkeyPatch, user: str, label: str, pattern: str, replacement: str
 ) -> None:
-    """Give a module that records passes other records: from a pass on, every module has one
-    operation that it should not have.
-    """
+    """Give a module that records passes other records: from a pass on, one operation is wrong."""
 
     def with_mistake(*arguments: Any, **keywords: Any) -> tuple[PassRun, ...]:
         passes = record_passes(*arguments, **keywords)

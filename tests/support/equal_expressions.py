@@ -36,9 +36,7 @@ Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 def compared(
     kind: str, first: str, second: str | Function, folder: Path, **options: Any
 ) -> Equality:
-    """Compare two expressions of x and y. What is given are small positive numbers, for which most
-    pairs agree.
-    """
+    """Compare two expressions of x and y, of small positive numbers, for which most pairs agree."""
     given, _, stored = kind.partition(" ")
     generator = torch.Generator().manual_seed(0)
     if given == "f32":

@@ -1,6 +1,4 @@
-"""Pairs of computations that are equal by different algorithms: a kernel, and a function of torch
-or another kernel. `mutants` makes wrong kernels of each by rule.
-"""
+"""Pairs of equal computations by different algorithms; `mutants` makes wrong kernels of each."""
 
 import ast
 import inspect
@@ -349,9 +347,7 @@ PAIRS: Mapping[str, Pair] = {
 
 
 def mutants(pair: Pair, folder: Path) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what the rules of `tests.support.rewrites` make of a pair's kernel, each with what is
-    wrong and with the same kernel for float64.
-    """
+    """Yield wrong kernels of a pair by rule, each with what is wrong, and the same for float64."""
     text = _source(pair.kernel)
     tensors = [name for name, value in pair.arguments.items() if isinstance(value, Tensor)]
     names = Names(

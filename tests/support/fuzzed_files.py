@@ -177,9 +177,7 @@ def look_at_profile(found: Any) -> None:
 
 
 def look_at_whole_profile(found: Any) -> None:
-    """Tables, trees, lines, the timeline, the card, a difference; damaged JSON may be a record of
-    another kind.
-    """
+    """Tables, trees, lines, the timeline, the card, a difference, of whatever record it is."""
     if not isinstance(found, kernellab.Profile):
         return
     _each(

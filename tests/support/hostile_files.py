@@ -1,6 +1,4 @@
-"""Files that would take forever, or all memory: each is opened and looked at in every way by a
-slow test, and takes no more than `fuzzed_files` says.
-"""
+"""Files that would take forever, or all memory, within the limits of `fuzzed_files`."""
 
 import base64
 import gzip

@@ -84,9 +84,7 @@ class MessagePage(AmberSnapshotExtension):
         return Path(snapshot_location).stem == package_of(Path(test_location.filepath))
 
     def matches(self, *, serialized_data: Any, snapshot_data: Any) -> bool:
-        """Return whether a message is the page's; of other versions of torch and Triton than the
-        page is from, whether its first line is, which has its class and kind.
-        """
+        """Return whether a message is the page's; of other versions, whether class and kind are."""
         if pinned_versions.are_installed():
             return bool(serialized_data == snapshot_data)
         both = serialized_data, snapshot_data

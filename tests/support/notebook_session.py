@@ -1,6 +1,4 @@
-"""A real notebook kernel for tests: cells go in through Jupyter's protocol,
-outputs come back as a front end gets them.
-"""
+"""A real notebook kernel for tests: cells go in by Jupyter's protocol, outputs come back."""
 
 import contextlib
 import json
@@ -57,16 +55,12 @@ class Outcome:
 
     @property
     def card(self) -> dict[str, str]:
-        """The MIME bundle of the record that is the cell's last expression: its result, or what is
-        saved before a card that is alive.
-        """
+        """The MIME bundle of the cell's last record: its result, or what a live card saves."""
         return self.still if self.result is None else self.result
 
     @property
     def still(self) -> dict[str, str]:
-        """The MIME bundle of the view that the cell shows last:
-        what a notebook saves before the widget.
-        """
+        """The MIME bundle of the cell's last view: what a notebook saves before the widget."""
         assert not self.error, self.traceback
         assert self.result is None, "a view is displayed, and no result beside it"
         still, widget = self.displays[-2:]

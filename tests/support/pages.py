@@ -1,6 +1,4 @@
-"""Pages as a browser reads them, and what a page or a widget is sent, read back:
-the other side's work, in Python.
-"""
+"""Pages as a browser reads them, and what a page or a widget is sent, read back in Python."""
 
 import base64
 import gzip
@@ -12,9 +10,7 @@ from typing import Any
 
 
 class Reader(HTMLParser):
-    """Collects what a browser would see: tags with their attributes,
-    and the text inside each <pre>.
-    """
+    """Collects what a browser would see: tags with attributes, and the text of each <pre>."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -6,9 +6,7 @@ import torch
 
 
 class Pointer:
-    """An object with what Triton asks a pointer for: an address, or the exception that asking for
-    it raises, a type, and whatever else it says of itself.
-    """
+    """An object with an address, or the exception that asking for it raises, and a dtype."""
 
     def __init__(self, address: Any, dtype: Any = torch.float32, **said: Any) -> None:
         self._address = address

@@ -1,6 +1,4 @@
-"""A sweep's GPU that is not there: configs run on the interpreter, in this process,
-and times are made up.
-"""
+"""A sweep's GPU that is not there: the interpreter runs the configs, and times are made up."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -52,9 +50,7 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 
 @contextmanager
 def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Iterator[None]:
-    """While active, every sweep of this process is on that GPU;
-    `milliseconds` of a Task is its time.
-    """
+    """While active, sweeps are on that GPU; `milliseconds` of a Task is its time."""
     place = tune._Place(
         Target("cuda", "90"),
         replace(this_machine(None), gpu=name),

@@ -46,9 +46,7 @@ def run_python(
     env: Mapping[str, str] | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run code that imports what this checkout has; the variables of `env` are added to those of
-    this process, and options are those of `subprocess.run`.
-    """
+    """Run code that imports this checkout, with more variables; options are `subprocess.run`'s."""
     return subprocess.run(
         [sys.executable, *flags, "-c", textwrap.dedent(code), *arguments],
         env={**os.environ, "PYTHONPATH": python_path(Path(__file__).parents[2]), **(env or {})},

@@ -1,6 +1,4 @@
-"""Profiles that `python -m benchmarks.profile_on_gpu` recorded on an H200,
-with the compilations that ran.
-"""
+"""Profiles that `benchmarks.profile_on_gpu` recorded on an H200, with their compilations."""
 
 import functools
 import json

@@ -45,9 +45,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def module_name(file: Path) -> str:
-    """ "kernellab.viz.kernels" for kernellab/viz/kernels.py,
-    "kernellab.viz" for kernellab/viz/__init__.py.
-    """
+    """The name of a module: "kernellab.viz" for kernellab/viz/__init__.py."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -100,9 +98,7 @@ _DOTTED = re.compile(r"kernellab(\.\w+)+(:\w+)?")
 
 
 def module_named(text: str) -> str | None:
-    """The module of ours that a string names, as it is, with a function ("module:function") or
-    with what is in it ("module.Class"); None where it names none, as "kernellab.trace" does.
-    """
+    """The module that "module:function" or "module.Class" names, or None."""
     if not text.startswith("kernellab.") or not _DOTTED.fullmatch(text):
         return None
     name = text.partition(":")[0]
@@ -112,9 +108,7 @@ def module_named(text: str) -> str | None:
 
 
 def circles(graph: Mapping[str, frozenset[str]]) -> list[frozenset[str]]:
-    """The largest sets of nodes in which each is reached from each: R. Tarjan's components, SIAM
-    J. Comput. 1, 1972, those of one node left out.
-    """
+    """Sets of nodes reached from each other: R. Tarjan's components, SIAM J. Comput. 1, 1972."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []

@@ -33,11 +33,7 @@ class Terminal:
         self._seen = ""
 
     def read_until(self, text: str, seconds: float = 60) -> str:
-        """What is printed up to and with `text`.
-
-        Raises:
-            AssertionError: it does not come in that time.
-        """
+        """Return what is printed up to and with `text`, which must come in that time."""
         deadline = time.monotonic() + seconds
         while text not in self._seen:
             left = deadline - time.monotonic()

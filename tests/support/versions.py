@@ -1,6 +1,4 @@
-"""What differs between the versions of torch and Triton that KernelLab supports,
-as far as the tests meet it.
-"""
+"""What differs between the supported versions of torch and Triton, as the tests meet it."""
 
 import torch
 from packaging.version import Version

@@ -1,6 +1,4 @@
-"""Traces of files that were edited after their import, and of kernels whose variables have names
-of generated code: what ran is what is shown.
-"""
+"""Files edited after their import, and variables with names of generated code, are traced."""
 
 import ast
 import importlib
@@ -122,9 +120,7 @@ def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def names_of_generated_code(kernel: Any, *args: Any) -> list[str]:
-    """Every name that occurs in a kernel's code for batches and for stepping,
-    and each with an underscore or without.
-    """
+    """Every name in a kernel's code for batches and stepping, with an underscore and without."""
     call = bind(kernel, args, {}, DEFAULT_TARGET)
     found = {*MODULES, *BUILTINS, "np", "pid", "given", "values", "everything", "stop", "start"}
     batch = program_code(kernel, call, DEFAULT_TARGET)

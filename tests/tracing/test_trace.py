@@ -1,6 +1,4 @@
-"""`kernellab.trace`: every step's values against the same source run by plain Python,
-and everything that can go wrong.
-"""
+"""`kernellab.trace`: values against the source run by Python, and all that can go wrong."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ Line = tuple[str, int, dict[str, Any]]
 
 
 def plain_run(program: int, *args: Any) -> list[Line]:
-    """(function, line, its variables afterwards) of every line of `accumulate`,
-    in the order in which lines end.
-    """
+    """(function, line, variables afterwards) of every line of `accumulate`, as lines end."""
     scope: dict[str, Any] = {"tl": PlainLanguage(program)}
     for kernel in (traced.smoothed, traced.accumulate):
         scope[kernel.__name__] = types.FunctionType(kernel.fn.__code__, scope)

@@ -1,6 +1,4 @@
-"""Traces by themselves, of hand-made events: time travel, search, history, difference,
-and what was not kept.
-"""
+"""Traces of hand-made events: time travel, search, history, difference, what was not kept."""
 
 import dataclasses
 from pathlib import Path

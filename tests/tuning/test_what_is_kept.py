@@ -1,6 +1,4 @@
-"""Which kernel a sweep tries, and what it may remember of it: files edited after their import, in
-processes of their own, and outcomes that are no property of a config.
-"""
+"""Which kernel a sweep tries, and which outcomes it may remember."""
 
 import json
 import linecache

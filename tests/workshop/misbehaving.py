@@ -1,6 +1,4 @@
-"""Functions for a process that answers: what a folder of a class could make of it. They import
-nothing that takes time.
-"""
+"""Functions for a process that answers, as a class's folder could make them; quick to import."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Wrong answers as students write them: each is the solution of an exercise with one mistake, or
-with two that belong together.
-"""
+"""Wrong answers as students write them: a solution with one mistake, or with two of a kind."""
 
 from __future__ import annotations
 

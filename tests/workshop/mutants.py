@@ -1,6 +1,4 @@
-"""Wrong kernels of every exercise, made by rule from its solution; `python -m tests.workshop.trials
---seeds 50` tries them.
-"""
+"""Wrong kernels of every exercise by rule; `python -m tests.workshop.trials` tries them."""
 
 import ast
 import inspect

@@ -1,6 +1,4 @@
-"""Try wrong kernels on the hidden launches of many seeds. `python -m tests.workshop.trials --seeds
-50` prints those that the grader would accept.
-"""
+"""Try wrong kernels on hidden launches: `python -m tests.workshop.trials --seeds 50`."""
 
 import argparse
 import sys

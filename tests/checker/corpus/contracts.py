@@ -1,6 +1,4 @@
-"""What Triton requires and does not check: associative combine functions, bins for all values,
-powers of two; arguments that share memory; NaN that decides an integer.
-"""
+"""What Triton requires and does not check, such as associative functions and powers of two."""
 
 import torch
 import triton

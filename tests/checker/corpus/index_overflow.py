@@ -1,7 +1,4 @@
-"""Kernels whose index arithmetic leaves int32, and their clean twins.
-
-Every exact index is inside its tensor: only the arithmetic is at fault.
-"""
+"""Index arithmetic that leaves int32, though every exact index is inside; and clean twins."""
 
 import torch
 import triton

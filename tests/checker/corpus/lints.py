@@ -1,6 +1,4 @@
-"""Launches that are no fault of memory's, and most likely not what was meant: strides that no one
-passes, floats in a tensor of integers, results that go nowhere.
-"""
+"""Launches that are most likely not what was meant: strides, integers, results that go nowhere."""
 
 import torch
 import triton

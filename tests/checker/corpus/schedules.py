@@ -1,6 +1,4 @@
-"""Faults that show only in some schedules: in another order of the programs, or where a program is
-stopped between an atomic and what it does next.
-"""
+"""Faults that show only in another order of programs, or between an atomic and what follows."""
 
 from typing import Any
 

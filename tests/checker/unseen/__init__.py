@@ -1,3 +1,1 @@
-"""Faulty kernels and right twins that were written from docs/checking.md alone, before the checker
-was looked at: its second measurement stands there.
-"""
+"""Faulty kernels and right twins, written from docs/checking.md alone."""
