@@ -115,9 +115,6 @@ def test_the_interpreter_is_right_on_the_kernels_it_is_measured_on(case: Case) -
     assert [check for check in check_outputs(case, arguments) if not check.passed] == []
 
 
-# Profiles on a GPU
-
-
 def test_a_recorded_profile_leaves_out_columns_in_which_nothing_is() -> None:
     page = (
         "==PROF== a line of the profiler's own\n"

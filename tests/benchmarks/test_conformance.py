@@ -170,9 +170,6 @@ def test_a_run_that_ends_early_is_an_error(upstream: Path) -> None:
         )
 
 
-# Outcomes
-
-
 def test_outcomes_are_read_as_far_as_they_go(tmp_path: Path) -> None:
     lines = [
         {"test": "a.py::x", "outcome": "passed", "reason": "", "seconds": 0.5},

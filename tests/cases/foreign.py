@@ -116,9 +116,6 @@ def through_e4b15():
     yield {"out_ptr": x, "bits_ptr": narrow.astype(np.uint8)}
 
 
-# Device libraries
-
-
 @case("functions_of_one", foreign.functions_of_one, (2,), rtol=1e-06)
 def functions_of_one():
     x_ptr = torch.linspace(0.6, 5, 32)

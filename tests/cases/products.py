@@ -112,8 +112,6 @@ def product_of_indices():
     yield {"c_ptr": np.array(results)}
 
 
-# Microscaled operands
-
 SCALED_DTYPES = {
     "e2m1": torch.uint8, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
     "bf16": torch.bfloat16, "fp16": torch.float16,

@@ -124,9 +124,6 @@ def _marks(function: Any) -> Iterator[tuple[str, int]]:
             yield from ((kind.strip(), number) for kind in mark.group(1).split(","))
 
 
-# Arguments
-
-
 def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     """Numbers with mean 0 and deviation 1, the same in every run."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)

@@ -485,9 +485,6 @@ def test_a_mean_by_a_shift_may_not_wrap_but_mixed_bits_may(messages) -> None:
     assert not check("mixed")
 
 
-# Advice that helps
-
-
 # fmt: off
 
 

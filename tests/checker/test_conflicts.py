@@ -98,9 +98,6 @@ def test_what_is_said_to_be_disjoint_is(seed) -> None:
         assert said == is_so, "blocks side by side leave no doubt"
 
 
-# The corpus
-
-
 def kinds_of(case: Pair) -> set[str]:
     return {kind for kind, _ in case.faulty.marked()}
 
@@ -113,9 +110,6 @@ def test_the_corpus_has_every_detector_several_times() -> None:
         for kind in kinds_of(case):
             counts[kind] += 1
     assert min(counts.values()) >= 3, dict(counts)
-
-
-# Other stages and targets
 
 
 @pytest.mark.sampled(3)

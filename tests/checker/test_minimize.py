@@ -182,9 +182,6 @@ def test_a_tensor_is_written_with_its_contents(tensor) -> None:
     torch.testing.assert_close(made, tensor, rtol=0, atol=0, equal_nan=True)
 
 
-# Launches that fail
-
-
 @pytest.mark.slow
 def test_a_finding(tmp_path) -> None:
     x, y, z = tensors(3)
@@ -302,9 +299,6 @@ def test_a_wrong_pass_that_is_registered_is_in_the_script(tmp_path) -> None:
         pytest.raises(ArgumentError),
     ):
         kernellab.minimize(launch, by="validate", target="sm_80")
-
-
-# What cannot be minimized
 
 
 def test_what_cannot_be_minimized(raised) -> None:

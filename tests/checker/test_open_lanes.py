@@ -191,9 +191,6 @@ def test_amd_asynchronous_copies_leave_shared_memory_as_it_was(target, monkeypat
     assert not any(re.match(r"store .* zeroinitializer, ptr addrspace\(3\)", one) for one in llir)
 
 
-# What is said of them
-
-
 def missing(kernel: Any, x: torch.Tensor, target: str) -> Finding:
     found = kernellab.check(kernel, (1,), x, zeros(128), 100, BLOCK=128, target=target)
     (one,) = found.of_kind("missing-other")

@@ -216,9 +216,6 @@ def test_what_only_z3_decides(kernel, decision, has_z3, monkeypatch) -> None:
     assert has_z3 or any("kernellab[proofs]" in note for note in findings.notes)
 
 
-# What is not decided
-
-
 @triton.jit
 def halved(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
     """Stores to n // 2 elements of z; with a fault, two programs store to the same."""

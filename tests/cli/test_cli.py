@@ -89,9 +89,6 @@ def test_no_module_of_the_current_folder_is_imported(file) -> None:
     assert not (file.parent / "ran").exists()
 
 
-# compile
-
-
 @pytest.mark.slow
 def test_compile_prints_the_card_and_writes_the_report(file) -> None:
     finished = kernellab(
@@ -244,9 +241,6 @@ def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
     assert finished.returncode == 2
     assert "TRITON_INTERPRET" in finished.stderr
     assert "Traceback" not in finished.stderr
-
-
-# doctor
 
 
 @pytest.mark.slow

@@ -94,9 +94,6 @@ def test_too_little_memory_to_load_torch_is_one_line(command: str, tmp_path: Pat
     assert "memory" in advice
 
 
-# Profiles
-
-
 SCRIPT = """
 import sys
 import torch, triton, triton.language as tl

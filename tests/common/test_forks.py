@@ -58,8 +58,6 @@ def test_a_copy_ends_with_its_process(tmp_path) -> None:
     assert has_ended(int(noted.read_text()))
 
 
-# Limits of time
-
 LONG = 30.0
 """Seconds; work that is stopped takes far less."""
 

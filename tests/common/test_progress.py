@@ -57,9 +57,6 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     return notebook("%load_ext kernellab", f"%%tilekernel\n{KERNELS}")
 
 
-# What is told
-
-
 class Clock:
     """Stands in for the module `time`: its seconds pass when a test says so."""
 
@@ -161,8 +158,6 @@ def test_an_interrupt_is_noted_once_by_the_outermost_work(messages) -> None:
         interrupted_inside()
     assert caught.value.__notes__ == messages
 
-
-# Bars
 
 PROGRAM = """
 from kernellab.common import progress as long_work
@@ -286,9 +281,6 @@ def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab) -> None:
     finally:
         shown_after(0.5)
         lab.run("%env KERNELLAB_PROGRESS=0")
-
-
-# Interrupts
 
 
 def test_an_interrupted_file_is_as_it_was(tmp_path, monkeypatch) -> None:

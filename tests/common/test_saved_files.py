@@ -52,9 +52,6 @@ def refusal(path: Any) -> str:
     return str(caught.value)
 
 
-# Any file, damaged at random
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
 @pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 20, marks=pytest.mark.slow)])
@@ -119,9 +116,6 @@ def test_no_text_of_a_file_is_obeyed(kind, every, written, tmp_path) -> None:
         texts, pages = said
         assert not any(map(OBEYED.search, texts)), path
         assert not any("<img src=x" in page for page in pages), path
-
-
-# JSON
 
 
 NO_JSON = {
@@ -213,9 +207,6 @@ def test_a_damaged_cubin_is_told_in_words(written) -> None:
         repr(found.explore())
 
 
-# Compressed
-
-
 @pytest.mark.slow
 def test_a_gzip_bomb_is_not_unpacked(tmp_path) -> None:
     packing = zlib.compressobj(9, wbits=31)
@@ -269,9 +260,6 @@ def with_flags(content: bytes, offset: int, value: int) -> bytes:
 )
 def test_zip_files_of_other_kinds(damage, written, messages) -> None:
     assert refusal(written(damage(good("trace")))) == messages
-
-
-# Traces
 
 
 @pytest.fixture
@@ -340,9 +328,6 @@ def test_values_must_unpack_to_their_size(damaged, tmp_path, messages) -> None:
     entries |= {"values": entries["values"] + bomb, "trace.json": json.dumps(document).encode()}
     file.write_bytes(zipped(entries))
     assert refusal(file) == messages
-
-
-# Files that are no files
 
 
 @pytest.mark.timeout(60)

@@ -104,9 +104,6 @@ def test_what_is_missing_in_the_words_of_a_line(messages) -> None:
     assert stated_by_options(both) == messages
 
 
-# Whole numbers, each once
-
-
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (500,), (20, 30)])
 def test_each_comes_once_in_order(dtype, shape) -> None:

@@ -68,9 +68,6 @@ def stops(printed: str) -> list[tuple[int, str]]:
     return [(int(line), name) for line, name in found]
 
 
-# Where it stops
-
-
 def test_gluon_kernels_stop_at_lines_of_groups_of_warps_too(session: Session) -> None:
     wait = line_of(asynchronous, "mbarrier.wait(filled.index(stage), number // 2 & 1)  # C removed")
     kernel, args, _ = asynchronous.launched("specialized")
@@ -353,9 +350,6 @@ def test_no_breakpoint_outlives_its_session(session: Session) -> None:
     assert sys.gettrace() is None or "pdb" not in repr(sys.gettrace())
 
 
-# What it leaves
-
-
 def test_copies_unless_in_place(session: Session) -> None:
     x, y, n, rounds = every_name()
     alone = every_name()
@@ -459,9 +453,6 @@ def test_pdb_around_a_launch_stops_in_its_kernel() -> None:
     assert not stops(pdb_over(launch, "c")), "without breakpoints there it is an ordinary launch"
 
 
-# print
-
-
 def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
     x = torch.arange(4, dtype=torch.float32)
     printed = []
@@ -473,9 +464,6 @@ def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
         "pid (0, 0, 0) n is: 3",
     ]
     assert printed[0] == printed[1]
-
-
-# In real terminals
 
 
 @pytest.mark.slow

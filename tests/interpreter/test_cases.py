@@ -58,8 +58,6 @@ def test_however_many_programs_run_together(size, every, monkeypatch) -> None:
     assert max(sizes) > 2
 
 
-# What the cases reach
-
 TRITON_NEVER_MAKES = {
     mlir.BitcastOp, mlir.CeilDivSIOp, mlir.FloorDivSIOp, mlir.IndexCastOp, mlir.Atan2Op,
     mlir.CopySignOp, mlir.ExpM1Op, mlir.IsInfOp, mlir.IsNaNOp, mlir.Log10Op, mlir.Log1pOp,

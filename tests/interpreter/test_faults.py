@@ -277,8 +277,6 @@ def test_a_fault_in_a_function_of_elements_names_program_and_lane(kernel) -> Non
     assert "program (1, 0, 0) of grid (2, 1, 1), element 11 of the tile" in caught.value.problem
 
 
-# The first fault
-
 N, BLOCK = 160, 16
 
 

@@ -60,9 +60,6 @@ def test_time_passes() -> None:
     assert out[0].item() >= 0
 
 
-# What is not known
-
-
 NOT_LOWERED = {
     # Triton 3.7's front end writes none of it; the check for divisions by zero knows it.
     "arith.ceildivui",
@@ -106,9 +103,6 @@ def test_the_error_names_the_operation_and_the_line(kernel, what) -> None:
     assert "kernellab.compile" in error.advice
     assert (x == 1).all()
     assert traceback.format_exception(error)
-
-
-# What kernels print
 
 
 def test_device_print(capsys) -> None:

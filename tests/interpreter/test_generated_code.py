@@ -70,9 +70,6 @@ def test_functions_that_kernels_share_are_called_with_each_one_s_arguments() -> 
     assert "AddressSpace" not in source
 
 
-# Variables of a loop that waits
-
-
 WAITS = """
 tries = c0
 while True:

@@ -225,9 +225,6 @@ def test_programs_that_write_to_one_place_write_in_order(cut) -> None:
     assert out.tolist() == expected.tolist()
 
 
-# Addresses
-
-
 @dataclass
 class Addressed:
     """An access to three tensors by address; `lanes` lists (program, *lane), tensor, element."""

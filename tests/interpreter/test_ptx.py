@@ -281,9 +281,6 @@ def test_what_is_not_known_is_named(text, named) -> None:
         assembled(text)
 
 
-# Functions of the device libraries
-
-
 @pytest.mark.parametrize("module", [libdevice, ocml], ids=["libdevice", "ocml"])
 def test_every_function_that_triton_names_is_known(module) -> None:
     symbols = set(re.findall(r'"(__\w+)"', Path(module.__file__).read_text()))

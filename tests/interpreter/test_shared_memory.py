@@ -123,9 +123,6 @@ def test_programs_that_part_keep_their_own_buffer() -> None:
         tiles.merge(active, first, shared_memory.index(numbered(3, 4), np.int32(0)), 1)
 
 
-# Barriers
-
-
 def barrier(count: int) -> SharedTile:
     made = shared_memory.allocate(PROGRAMS, (1,), np.dtype(np.int64))
     shared_memory.initialize(made, count)

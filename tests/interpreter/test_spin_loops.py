@@ -30,9 +30,6 @@ def zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.int32)
 
 
-# What a GPU would finish
-
-
 @every_order
 @pytest.mark.parametrize("programs", [1, 2, 37])
 def test_a_grid_barrier(programs, order) -> None:
@@ -170,9 +167,6 @@ def test_programs_that_find_their_locks_free_run_one_after_the_other(monkeypatch
     started = ended = 0
     kernellab.run(waiting.counts_its_waiting, (10,), zeros(1), zeros(1))
     assert max(rounds) <= 4
-
-
-# Deadlocks
 
 
 @pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")

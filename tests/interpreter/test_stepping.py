@@ -34,9 +34,6 @@ ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
 FILE = stepped.__file__
 
 
-# What it computes
-
-
 def step_all(case: Case) -> dict[str, Any]:
     arguments = case.make()
     kernel = innermost(case.kernel)
@@ -55,9 +52,6 @@ def step_all(case: Case) -> dict[str, Any]:
 def test_stepping_computes_what_it_should(case) -> None:
     if split_keywords(dict(case.options), ())[2].stage == DEFAULT.stage:
         case.check(step_all(case))
-
-
-# Watching it run
 
 
 def launch_of(kernel: Any, *args: Any, **constants: Any) -> BoundCall:
@@ -259,9 +253,6 @@ def test_fields_of_named_tuples() -> None:
     assert pair.right.tolist() == [1, 2, 3, 4]
 
 
-# Programs
-
-
 def test_programs_that_wait_for_each_other_are_stepped_in_turn() -> None:
     order, next_, lock = (torch.zeros(n, dtype=torch.int32) for n in (4, 1, 1))
     call = launch_of(stepped.in_turn, order, next_, lock, 4)
@@ -283,9 +274,6 @@ def test_a_fault_of_a_stepped_program_is_told_as_ever(messages) -> None:
     assert position_of(caught.value).line == line_of(stepped, "tl.store(tiles")
     names = [entry.name for entry in caught.traceback if str(entry.path) == FILE]
     assert names == ["clashing"]
-
-
-# Traced code
 
 
 class Hook:

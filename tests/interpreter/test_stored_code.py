@@ -233,9 +233,6 @@ def test_a_number_is_kept_beside_the_code(tmp_path) -> None:
     assert len(made) == 3
 
 
-# Code in memory
-
-
 @triton.jit
 def plus(x_ptr, N: tl.constexpr):
     i = tl.arange(0, 8)

@@ -182,9 +182,6 @@ def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(
     assert places[0] == places[1]
 
 
-# Encodings and types
-
-
 BLOCKED = (
     "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], "
     "order = [1, 0]}>"

@@ -353,8 +353,6 @@ def relu_of_one_number(x, y):
     return flat(x, y[:1].expand(x.shape[1]).contiguous())
 
 
-# Gluon
-
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared  # 3.9, before
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 

@@ -432,9 +432,6 @@ def test_bad_options_raise(options: dict[str, Any], error: type[Exception]) -> N
         kernellab.judge(**given)
 
 
-# The command line
-
-
 SOFTMAX_TASK = """
 import torch
 

@@ -31,9 +31,6 @@ def fails(lab: NotebookSession, cell: str) -> Outcome:
     return outcome
 
 
-# The cell itself
-
-
 @pytest.mark.slow
 def test_syntax_error(lab: NotebookSession) -> None:
     outcome = fails(lab, f"%%tilekernel\n{ADD}values = (1,\nmore = 2\n")
@@ -77,9 +74,6 @@ def test_await_says_where_it_works(lab: NotebookSession) -> None:
     assert outcome.error == "SyntaxError"
     assert "ordinary cell" in outcome.message
     assert "line 3" in outcome.traceback
-
-
-# The magic's line
 
 
 @pytest.mark.parametrize(
@@ -133,9 +127,6 @@ def test_a_signature_that_does_not_fit(lab: NotebookSession, signature: str, wor
     assert outcome.arrows[-1] == f"3: {SIGNATURE}"
 
 
-# The compiler
-
-
 def test_compilation_error_points_into_the_helper(
     lab: NotebookSession, messages: SnapshotAssertion
 ) -> None:
@@ -164,9 +155,6 @@ def test_one_bad_kernel_hides_no_others_card(lab: NotebookSession) -> None:
     outcome = fails(lab, f"%%tilekernel --constexpr BLOCK=64\n{bad}{ADD}")
     assert [card.removeprefix("✗ ").split()[0] for card in outcome.cards] == ["add", "bad:"]
     assert outcome.error == "CompileError"
-
-
-# Launches
 
 
 @pytest.mark.parametrize(
@@ -211,9 +199,6 @@ def test_out_of_bounds_load(lab: NotebookSession) -> None:
         "8: add[(8,)](x[:900].clone(), y, z, 1000, BLOCK=128)",
         "5: x = tl.load(x_ptr + i, mask=i < n)",
     ]
-
-
-# What is checked and traced
 
 
 @pytest.mark.parametrize(
@@ -274,9 +259,6 @@ def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(
         f"found = %tilecheck --late slow[(1,)]({count}, 6)\nprint(found.launch.keywords['stage'])"
     )
     assert late.streams["stdout"].strip().endswith("ttgir")
-
-
-# A kernel that does not end
 
 
 ENDLESS = """\

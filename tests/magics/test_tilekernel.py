@@ -17,9 +17,6 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     )
 
 
-# An ordinary cell
-
-
 @pytest.mark.slow
 def test_everything_that_the_cell_defines_is_in_the_namespace(lab: NotebookSession) -> None:
     cell = (
@@ -91,9 +88,6 @@ def test_the_extension_unloads_and_loads_again(lab: NotebookSession) -> None:
     assert lab.run(f"%%tilekernel --no-compile\n{ADD}").status == "ok"
 
 
-# Line numbers
-
-
 @pytest.mark.parametrize("above", ["", "\n\n", "%%time\n"])
 def test_a_line_of_the_cell_is_the_line_everywhere(lab: NotebookSession, above: str) -> None:
     cell = f"{above}%%tilekernel --no-compile\nfirst = 1\n\n{ADD}\ndef fail():\n    return 1 / 0\n"
@@ -118,9 +112,6 @@ def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None
     lab.run(cell)
     lab.run(f"from ipykernel.compiler import get_file_name\nexpected = get_file_name({cell!r})")
     assert lab.ask("add.fn.__code__.co_filename == expected") == "True"
-
-
-# Launches
 
 
 def test_a_launch_runs_in_place_and_the_card_says_how(lab: NotebookSession) -> None:
@@ -166,9 +157,6 @@ def test_helper_functions_have_no_card_of_their_own(lab: NotebookSession) -> Non
     assert [card.split()[0] for card in outcome.cards] == ["add"]
     alone = lab.run(f"%%tilekernel\n{helper}")
     assert (alone.status, alone.cards) == ("ok", [])
-
-
-# Types that no launch gave
 
 
 @pytest.mark.slow
@@ -224,9 +212,6 @@ def test_constexpr_values(lab: NotebookSession, text: str) -> None:
     assert text.strip("'").removeprefix("tl.") in _row(outcome.cards[0], "V")[2]
 
 
-# The card's two forms
-
-
 def test_records_are_shown_as_cards(lab: NotebookSession) -> None:
     lab.run(f"%%tilekernel --no-compile\n{ADD}")
     run = lab.run("add[(8,)](x, y, z, 1000, BLOCK=128)").result
@@ -245,9 +230,6 @@ def test_records_are_shown_as_cards(lab: NotebookSession) -> None:
     nested = lab.run("[c]").result
     assert nested is not None
     assert nested["text/plain"].startswith("[Compilation('add' for sm_90")
-
-
-# Help and completion
 
 
 def test_help_explains_every_option_with_examples(lab: NotebookSession) -> None:

@@ -161,9 +161,6 @@ def test_a_circle_and_a_module_in_a_string_are_seen() -> None:
     assert module_named("kernellab.trace") is module_named("see kernellab.errors") is None
 
 
-# The root, and folders
-
-
 def test_the_root_is_read_in_one_screen() -> None:
     entries = [
         one.name
@@ -288,9 +285,6 @@ def test_private_names_of_a_package_are_used_in_one_place() -> None:
         if (package := name.split(".")[0]) != "kernellab"
         if not str(file.relative_to(ROOT)).startswith(HOMES_OF_PRIVATE_NAMES.get(package, "-"))
     )
-
-
-# Public names
 
 
 def test_no_public_function_shares_a_modules_name() -> None:
@@ -420,9 +414,6 @@ def test_constraints_pin_every_dependency_to_a_version_that_is_allowed() -> None
         pin = pins.get(canonicalize_name(requirement.name))
         assert pin is not None, f"constraints.txt does not pin {requirement.name}"
         assert requirement.specifier.contains(pin), f"{requirement} excludes the pin {pin}"
-
-
-# What no file may hold
 
 
 def text_files() -> list[Path]:

@@ -128,9 +128,6 @@ def test_result_of_mma() -> None:
     assert_fragment(mma_result((16, 8)), 4, c_m16n8)
 
 
-# wgmma
-
-
 def wgmma_result(n: int) -> RegisterLayout:
     return Layout.nvidia_mma(
         shape=(64, n), version=3, warps_per_cta=(4, 1), instruction_shape=(16, n, 16)
@@ -153,9 +150,6 @@ def test_operand_of_wgmma_in_registers() -> None:
     assert_held(layout.elements(0, warp, lane, i), 16 * warp + row, column)
 
 
-# ldmatrix
-
-
 def ldmatrix(matrices: list[numpy.ndarray], lane: int, trans: bool) -> list[int]:
     """What `ldmatrix.m8n8.xN.b16` leaves in a lane: of each 8x8 matrix two elements of row lane/4 (.trans: of column lane/4)."""
     loaded = []
@@ -175,9 +169,6 @@ def test_ldmatrix_fills_the_operands(operand: int, trans: bool) -> None:
     for lane in range(32):
         held = layout.elements(lane=lane, register=numpy.arange(layout.registers_per_thread))
         assert tile[held[:, 0], held[:, 1]].tolist() == ldmatrix(matrices, lane, trans)
-
-
-# AMD
 
 
 @pytest.mark.parametrize("size", [16, 32])
@@ -204,9 +195,6 @@ def test_wmma(version: int, row: Callable[[Any, Any], Any]) -> None:
     assert layout.registers_per_thread == 8
     lane, i = numpy.indices((32, 8))
     assert_held(layout.elements(0, 0, lane, i), row(lane, i), lane % 16)
-
-
-# Memory
 
 
 def test_swizzled_shared() -> None:
@@ -490,9 +478,6 @@ def test_described_in_words(messages: SnapshotAssertion) -> None:
     assert "held 16 times, by 4 lanes times 4 warps" in narrow.describe()
 
 
-# What cannot be
-
-
 BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
 LINEAR = "#ttg.linear<{{register = [{}], lane = [[1, 0]], warp = [], block = []}}>"
 MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
@@ -609,9 +594,6 @@ def test_a_misspelled_encoding_names_the_key(change: Any, around: str, raised: R
 )  # fmt: skip
 def test_a_key_that_is_wrong_or_missing_is_named(encoding: str, words: str, raised: Raised) -> None:
     raised(LayoutError, Layout.parse, encoding, (64, 64), match=words)
-
-
-# Of a compilation
 
 
 def test_layouts_of_a_matmul() -> None:

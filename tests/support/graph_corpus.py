@@ -64,8 +64,6 @@ def _simple(
     CASES[name] = Case(make, **options)
 
 
-# Pointwise
-
 _simple("sin_squared", lambda x, y: F.mse_loss(x.sin() ** 2 + x.cos() ** 2, y), (1000,), (1000,))
 _simple("add", lambda x, y: x + y, (4096,), (4096,))
 _simple("broadcast_add", lambda x, y: x + y, (64, 128), (128,))
@@ -83,8 +81,6 @@ _simple("split_swap", lambda x: torch.cat(list(x.chunk(2, -1))[::-1], -1) * 2, (
 _simple("pad", lambda x: F.pad(x, (1, 2, 3, 4), value=0.5) * 2, (10, 12))
 _simple("cumsum", lambda x: torch.cumsum(x, -1), (16, 200))
 _simple("roll_flip", lambda x: torch.roll(x, 3, 0) + x.flip(1), (12, 40))
-
-# Reductions
 
 _simple("sum_all", lambda x: x.sum(), (1 << 20,))
 _simple("mean_rows", lambda x: x.mean(-1), (64, 1000))
@@ -116,8 +112,6 @@ def any_all(device: str) -> Made:
 def sort_topk(device: str) -> Made:
     return (lambda x: torch.topk(x.abs(), 4, -1)), (torch.randn(16, 100, device=device),)
 
-
-# Norms
 
 _simple(
     "rms_norm",
@@ -155,8 +149,6 @@ def instance_norm(device: str) -> Made:
     return nn.InstanceNorm2d(8).to(device), (_random(device, 3, 8, 12, 12),)
 
 
-# Products
-
 _simple("matmul", lambda a, b: a @ b, (128, 64), (64, 96))
 _simple("matmul_bias_relu", lambda a, b, c: torch.relu(a @ b + c), (128, 64), (64, 96), (96,))
 _simple(
@@ -177,9 +169,6 @@ def mlp(device: str) -> Made:
 @case()
 def linear_3d(device: str) -> Made:
     return nn.Linear(64, 128).to(device), (_random(device, 4, 10, 64),)
-
-
-# Convolutions and pooling
 
 
 @case()
@@ -221,8 +210,6 @@ _simple(
     lambda x: F.interpolate(x, size=(20, 20), mode="bilinear", align_corners=False),
     (2, 4, 9, 9),
 )
-
-# Indexing
 
 
 @case()
@@ -273,9 +260,6 @@ def one_hot_loss(device: str) -> Made:
     return function, (_random(device, 24, 40), _indices(device, 40, 24))
 
 
-# Losses
-
-
 @case()
 def cross_entropy(device: str) -> Made:
     return F.cross_entropy, (_random(device, 32, 1000), _indices(device, 1000, 32))
@@ -301,8 +285,6 @@ _simple("smooth_l1", F.smooth_l1_loss, (400,), (400,))
 _simple(
     "kl_divergence", lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1)), (20, 30), (20, 30)
 )
-
-# Attention
 
 
 def _attention(query: Any, key: Any, value: Any) -> Any:
@@ -340,9 +322,6 @@ def multi_head_attention(device: str) -> Made:
             return self.out(made.transpose(1, 2).reshape(batch, length, width))
 
     return Attention().to(device), (_random(device, 2, 32, 64),)
-
-
-# Random numbers
 
 
 @case()

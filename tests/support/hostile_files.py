@@ -37,8 +37,6 @@ def _text(kind: str, content: Callable[[], str]) -> HostileFile:
     return HostileFile(kind, lambda: content().encode())
 
 
-# Compilations
-
 _LONG = "9" * 5_000
 _LOC = '#loc1 = loc("a.py":1:1)\n'
 _PTX = '.file 1 "a.py"\n'
@@ -157,9 +155,6 @@ COMPILATIONS: Mapping[str, Change] = {
 }
 
 
-# Reports and logs
-
-
 def _levels(data: Any) -> list[Any]:
     if isinstance(data, list):
         return [level for part in data for level in _levels(part)]
@@ -200,9 +195,6 @@ _LOGS: Mapping[str, Callable[[bytes], bytes]] = {
     "digits": lambda log: log.replace(b"f32[", b"f32[" + b"9" * 5_000 + b", "),
     "a line": lambda log: log.replace(b'"line": ', b'"line": ' + b"9" * 90),
 }
-
-
-# Profiles
 
 
 def _children(children: list[Any]) -> Change:
@@ -293,9 +285,6 @@ PROFILES: Mapping[str, Change] = {
         names=[f"tt.load{n}" for n in range(100_000)]
     ),
 }
-
-
-# Sweeps
 
 
 def _machine(data: Any) -> None:

@@ -173,9 +173,6 @@ def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -
     assert not found.diff(found)
 
 
-# Which programs
-
-
 def beyond(outputs: int = 64, grid: int = 4, **options: Any) -> Trace:
     """y = 2 x, in programs of 16 elements."""
     x, y = torch.arange(16.0 * grid), torch.zeros(outputs)
@@ -234,9 +231,6 @@ def test_programs_that_wait_for_each_other() -> None:
     assert counts == {0: 2, 1: 1, 2: 0}
     assert {step.program for step in found if step.function == "take"} == set(found.facts.programs)
     assert found.memory("order_ptr").tolist() == [2, 1, 0]
-
-
-# Steps of other kinds
 
 
 def test_operations_of_the_ir(messages: SnapshotAssertion) -> None:
@@ -320,9 +314,6 @@ def test_a_kernel_without_a_line_of_effect() -> None:
     assert "nothing" in found.show().text()
 
 
-# Questions
-
-
 def test_where_the_first_nan_comes_from() -> None:
     x, y, z = torch.ones(32), torch.ones(32), torch.zeros(32)
     x[20] = y[20] = 0
@@ -367,9 +358,6 @@ def test_diff_of_two_dtypes_allows_for_the_coarser() -> None:
     assert fine.diff(coarse, rtol=1e-7, atol=1e-7).name == "x"
 
 
-# Large tiles
-
-
 def large(exact_bytes: int = 64) -> Trace:
     return accumulated(torch.arange(64.0), exact_bytes=exact_bytes - 1)
 
@@ -406,9 +394,6 @@ def test_arguments_may_change_after_the_trace() -> None:
     x.fill_(-1)
     assert found.at(-1).acc.max() > 0
     assert found.memory("x_ptr").tolist() == list(range(64))
-
-
-# What goes wrong
 
 
 def test_a_fault_ends_the_trace_and_is_in_it() -> None:
@@ -677,9 +662,6 @@ def test_a_window_after_what_was_not_kept_says_so() -> None:
     view = step_view(trace_of(), LAST_STORE, 2)
     assert view.first == LAST_STORE - 1
     assert any(f"From step {FIRST_STORE} on, the contents of" in note for note in view.notes)
-
-
-# Wrong results
 
 
 N, BLOCK = 64, 16

@@ -129,9 +129,6 @@ def test_an_empty_trace_survives(tmp_path: Path, messages: SnapshotAssertion) ->
     assert loaded.show().text() == messages
 
 
-# Bad files
-
-
 def test_a_source_that_has_changed_is_a_notice(events: Events, tmp_path: Path) -> None:
     path = events.trace().save(tmp_path / "trace")
     file = Path(events.file)

@@ -41,9 +41,6 @@ def ran(folder: Path, largest: int = 1 << 16, again: Any = None, **run: Any) -> 
     return events.trace(compute_again=again) if again else events.trace()
 
 
-# Steps
-
-
 def test_steps_are_the_lines_in_the_order_in_which_they_end(trace: Trace) -> None:
     iteration = [3, 4, 9, 10, 5]
     assert [step.line for step in trace] == [2, *iteration * 3, 3, 6]
@@ -84,9 +81,6 @@ def test_a_step_knows_what_it_accessed(trace: Trace) -> None:
     store = trace[-1].accesses[0]
     assert store.text() == "store of z_ptr: elements 0 to 6 (7 of 8 tile elements)"
     numpy.testing.assert_array_equal(store.written(), expected_acc(3)[:7])
-
-
-# Time travel
 
 
 def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
@@ -132,9 +126,6 @@ def test_memory_at_a_step(trace: Trace, raised: Raised) -> None:
     raised(ArgumentError, trace.memory, "zptr", match="zptr")
 
 
-# Search
-
-
 def test_find_goes_both_ways(trace: Trace) -> None:
     first = trace.find(lambda v: v.acc.max() > 7)
     assert first is not None
@@ -159,9 +150,6 @@ def test_history_is_every_value_in_turn(trace: Trace, raised: Raised) -> None:
     assert list(table["high"]) == [expected_acc(turns).max() for turns in range(4)]
     assert list(trace.history("v")[0].value) == list(range(8))
     raised(ArgumentError, trace.history, "accu", match="acc")
-
-
-# Difference
 
 
 def changed_in_turn_two(k: int, tile: numpy.ndarray) -> numpy.ndarray:
@@ -270,9 +258,6 @@ def test_diff_needs_a_program_in_common(tmp_path: Path, raised: Raised) -> None:
     raised(ArgumentError, ran(tmp_path).diff, ran(tmp_path, program=(1, 0, 0)))
 
 
-# What was not kept
-
-
 def test_what_is_too_large_is_a_summary_and_the_error_names_the_call(tmp_path: Path) -> None:
     trace = ran(tmp_path, largest=16)
     assert trace.at(STEPS_PER_ITERATION).summaries["acc"].high == 14
@@ -304,9 +289,6 @@ def test_another_value_the_second_time_is_refused(tmp_path: Path, raised: Raised
     wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
     trace = ran(tmp_path, largest=16, again=lambda _: wrong)
     raised(NotRecorded, lambda: trace.at(STEPS_PER_ITERATION).acc)
-
-
-# Values
 
 
 def test_equal_values_are_kept_once() -> None:
@@ -387,9 +369,6 @@ def test_a_nan_shows_in_a_thumbnail_however_small() -> None:
     assert numpy.argwhere(numpy.isnan(small)).tolist() == [[37, 12]]
     assert values.thumbnail_of(numpy.arange(1000)).shape == (32, 32)
     assert values.thumbnail_of(numpy.zeros((0, 3))).size == 0
-
-
-# Places
 
 
 @given(st.integers(-5, 5), st.lists(st.tuples(st.integers(-4, 4), st.integers(1, 4)), max_size=3))

@@ -98,9 +98,6 @@ def test_a_link_to_another_students_folder_is_not_graded(
     assert not any(grade.reached for grade in grades if grade.folder.endswith("eve"))
 
 
-# The process that answers
-
-
 def call(name: str, *arguments: str, seconds: float = 20) -> Any:
     with closing(Worker(guarded=True)) as worker:
         return worker.call(f"tests.workshop.misbehaving:{name}", *arguments, seconds=seconds)
@@ -154,9 +151,6 @@ def test_no_process_is_left_behind(tmp_path: Path, how: str) -> None:
         assert len(left(tmp_path)) == 4
     seconds = 5 if how == "its caller is killed" else 0
     assert all(has_ended(number, seconds) for number in left(tmp_path))
-
-
-# Notebooks
 
 
 NOTEBOOKS = {

@@ -152,9 +152,6 @@ def ring_of_flags_nobody_asks(x_ptr, ring_ptr, full_ptr, out_ptr, N: tl.constexp
             tl.store(out_ptr + i, tl.load(ring_ptr + i % SLOTS))
 
 
-# Locks
-
-
 @triton.jit
 def ticket_lock_released_too_soon(ticket_ptr, serving_ptr, total_ptr):
     ticket = tl.atomic_add(ticket_ptr, 1)
@@ -213,9 +210,6 @@ def made_once_and_flagged_first(flag_ptr, lock_ptr, table_ptr, out_ptr):
     tl.store(out_ptr + tl.program_id(0), tl.load(table_ptr))
 
 
-# The last one adds up
-
-
 @triton.jit
 def last_one_is_told_too_soon(x_ptr, partial_ptr, count_ptr, out_ptr, PROGRAMS: tl.constexpr):
     program = tl.program_id(0)
@@ -224,9 +218,6 @@ def last_one_is_told_too_soon(x_ptr, partial_ptr, count_ptr, out_ptr, PROGRAMS: 
     tl.store(partial_ptr + program, 2 * x)  # fault: race
     if done == PROGRAMS - 1:
         tl.store(out_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
-# Queues
 
 
 @triton.jit
