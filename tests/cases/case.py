@@ -37,14 +37,7 @@ def tensor_behind(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One launch.
-
-    Attributes:
-        make: the arguments, by name in the kernel's order; constexprs too.
-        reference: from arguments that no kernel has touched, the expected contents of those that
-            the kernel writes.
-        rtol, atol: 0 where results must be equal bit for bit (NaN equals NaN).
-    """
+    """One launch, its arguments and what it writes; rtol and atol are 0 for bit-equal results."""
 
     name: str
     kernel: Any

@@ -152,14 +152,7 @@ def scaled_product(
     packed: tuple[bool, bool] = (True, True),
     special: int | None = None,
 ) -> Case:
-    """Against float64: the numbers, scales and products here fit the 16-bit type
-    that Triton computes in.
-
-    Args:
-        scaled: "a", "b" or "ab".
-        packed: whether a and b are packed along K.
-        special: the exponent of one group of each scale.
-    """
+    """Against float64; `scaled` is "a", "b" or "ab", `special` the exponent of a group."""
     M, N, K = 32, 16, 64
     a_pack, b_pack = -1 if packed[0] else -2, -2 if packed[1] else -1
 

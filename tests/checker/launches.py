@@ -28,13 +28,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel of the corpus.
-
-    Attributes:
-        arguments: makes the tensors and numbers, in order, afresh.
-        constants: constexprs and options.
-        outputs: as for `kernellab.check`.
-    """
+    """One launch of a kernel of the corpus; `arguments` makes its tensors and numbers afresh."""
 
     kernel: Any
     grid: tuple[int, ...]

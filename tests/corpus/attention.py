@@ -1,8 +1,4 @@
-"""Attention in one kernel, forward and backward, with softmax computed block by block.
-
-The method is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): the forward pass keeps a running maximum and sum, the backward
-pass computes the probabilities again from the log-sum-exp that the forward pass kept.
-"""
+"""FlashAttention-2 (Dao, 2023, arXiv:2307.08691), forward and backward, block by block."""
 
 import triton
 import triton.language as tl

@@ -1,8 +1,4 @@
-"""Compile one entry of the corpus for one target, and say which pairs a test run takes.
-
-A default run takes a few targets for each kernel; with KERNELLAB_CORPUS=all
-in the environment (`make corpus`) it takes every target that does not refuse the kernel.
-"""
+"""Compile entries of the corpus: for a few targets, or all with KERNELLAB_CORPUS=all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Three small libraries of kernels, each in the style of a known one: files by name, what is
-judged with a reference, and a change that breaks it.
-"""
+"""Three small libraries in known styles, with references and changes that break them."""
 
 from __future__ import annotations
 
@@ -15,15 +13,7 @@ HEAD = "import functools, logging, os\nimport torch, triton, triton.language as 
 
 @dataclass(frozen=True)
 class Library:
-    """A library.
-
-    Attributes:
-        files: their texts by path; each begins with `HEAD`, and each folder is a package.
-        submission: FILE::NAME of what is judged.
-        reference: what it computes, of tensors of these `sizes`.
-        change: a text of the submission's file and what replaces it in the broken twin.
-        kind: of the diagnostic then.
-    """
+    """A library: its files, what is judged, its reference, and a change that breaks it."""
 
     files: dict[str, str]
     submission: str

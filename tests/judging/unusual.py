@@ -1,7 +1,5 @@
 # mypy: ignore-errors
-"""Honest submissions that are unusual in their kernels or in their Python. Their names begin with
-the task's.
-"""
+"""Honest submissions with unusual kernels or Python; their names begin with the task's."""
 
 import contextlib
 import enum

@@ -1,7 +1,4 @@
-"""Kernels that a compiler refuses, each for one reason, on the line marked with a comment.
-
-The shapes are awkward on purpose: decorators of several lines, helpers inside helpers, kernels made by a function.
-"""
+"""Kernels that a compiler refuses, each for one reason on its marked line; awkward on purpose."""
 
 import triton
 import triton.language as tl

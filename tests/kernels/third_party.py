@@ -1,7 +1,4 @@
-"""A small library of Triton kernels as other people write them: it knows nothing of KernelLab.
-
-Host functions allocate, choose grids and ask the driver; kernels are autotuned, have heuristics and call helpers.
-"""
+"""A small library of Triton kernels as other people write them, unaware of KernelLab."""
 
 import torch
 import triton

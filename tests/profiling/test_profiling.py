@@ -1,9 +1,4 @@
-"""Profiles of Nsight Compute: its source page as CSV is read, reports go through its own program,
-bad files are refused.
-
-`PAGE` is written by hand in the format that `ncu --page source --csv` prints;
-its numbers are no measurement.
-"""
+"""Nsight Compute's source page as CSV; `PAGE` is written by hand in the format that ncu prints."""
 
 import json
 import os

@@ -1,7 +1,4 @@
-"""Accesses to shared memory, held against layouts by brute force, against conflicts known by hand, and against the machine code.
-
-tests/benchmarks/test_fidelity_memory.py holds them against a GPU.
-"""
+"""Accesses to shared memory against brute force, known conflicts, and the machine code."""
 
 import json
 import re

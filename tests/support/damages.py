@@ -286,9 +286,7 @@ Path = tuple[str | int, ...]
 
 
 def with_mark(content: bytes, mark: str, every: int) -> Iterator[tuple[Path, bytes]]:
-    """A file of JSON, compressed or not, once for each kind of text in it: that text, or the name
-    of that field, ends in `mark`. Items of a list are of one kind. Only every so many are made.
-    """
+    """A file of JSON for every so many kinds of text in it: that text, or name, ends in `mark`."""
     data, pack = _document(content)
     kinds = {
         (tuple(key for key in path if isinstance(key, str)), is_name): path

@@ -27,13 +27,7 @@ M, N, K, HEAD = 6, 100, 20, 16
 
 @dataclass(frozen=True)
 class Pair:
-    """A kernel's launch, and what is equal to it.
-
-    Attributes:
-        kernel, grid, arguments, constants: the launch.
-        other: a function of torch, or a kernel with its grid and constants for the same arguments.
-        outputs: the parameters that the kernel writes.
-    """
+    """A kernel's launch, and what is equal to it: a function of torch or another kernel."""
 
     kernel: Any
     grid: tuple[int, ...]

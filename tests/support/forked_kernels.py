@@ -75,11 +75,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 @contextlib.contextmanager
 def installed(folder: Path) -> Iterator[None]:
-    """Start the server, and make its kernel spec the python3 of this process and its children.
-
-    Args:
-        folder: an empty folder for the socket and the spec; its path is at most 80 characters.
-    """
+    """Start the server in a folder; its spec is the python3 of this process and its children."""
     spec = folder / "kernels" / "python3"
     spec.mkdir(parents=True)
     command = [str(_write_client(folder)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]

@@ -1,8 +1,4 @@
-"""Graphs of many kinds, on any device: what torch.compile makes of them for a GPU is compared with
-what it makes of them on one.
-
-Each case gives a function or module and its arguments. Those that need a gradient are run backward.
-"""
+"""Graphs of many kinds, on any device: functions or modules with arguments, some run backward."""
 
 import math
 from collections.abc import Callable

@@ -8,10 +8,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def seconds() -> float:
-    """Return the seconds that this process and all below it have taken, those that ended too.
-
-    The files /proc/PID/stat of this process's descendants are read, which takes 0.1 ms for each.
-    """
+    """Return the seconds that this process and its descendants took, from /proc (0.1 ms each)."""
     times = os.times()
     ended = times.user + times.system + times.children_user + times.children_system
     return ended + _of_living_descendants()

@@ -1,8 +1,4 @@
-"""Rules that turn a right kernel into wrong ones: each rewrites one node of its syntax tree.
-
-A rule gets a node and what the kernel has (`Names`), and yields what may stand in the node's place.
-A rule that does not apply yields nothing.
-"""
+"""Rules that make a right kernel wrong: each yields what may stand in place of a syntax node."""
 
 from __future__ import annotations
 
@@ -16,14 +12,7 @@ _ACCESSES = ("load", "store", "atomic_add")
 
 @dataclass(frozen=True)
 class Names:
-    """The names of an exercise's kernel.
-
-    Attributes:
-        pointers: its pointers to inputs, in order.
-        sizes: its other parameters.
-        constants: its constexprs.
-        axes: the grid's axes that it asks for.
-    """
+    """The names of a kernel: pointers to inputs, other sizes, constexprs, and axes of the grid."""
 
     pointers: tuple[str, ...]
     sizes: tuple[str, ...]
@@ -45,12 +34,7 @@ def rule(name: str) -> Callable[[Rule], Rule]:
 
 
 def rewritten(text: str, names: Names) -> Iterator[tuple[str, str]]:
-    """Yield each wrong kernel with a name, "rule: before -> after".
-
-    Args:
-        text: the kernel with its helpers.
-        names: what the kernel has.
-    """
+    """Yield each wrong kernel of a text with its name, such as "half a mask: before -> after"."""
     tree = ast.parse(text)
     seen: dict[str, int] = {}
     for place in list(_places(tree)):

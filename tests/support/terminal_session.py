@@ -51,11 +51,7 @@ class Terminal:
         os.write(self._end, f"{line}\n".encode())
 
     def interrupt_until(self, text: str) -> str:
-        """What Ctrl-C makes it print, up to and with `text`.
-
-        Python does not notice a signal in the moment between a prompt and the wait for keys,
-        so a person may have to press twice.
-        """
+        """Press Ctrl-C until it prints `text`: Python may miss a signal between prompt and keys."""
         for _ in range(_PRESSES - 1):
             self.process.send_signal(signal.SIGINT)
             try:

@@ -1,9 +1,4 @@
-"""Answers that try to get more than they deserve: each is a cell, and no grade may be "within
-budget".
-
-Python in a kernel runs while Triton compiles it: `tl.core.builtins.exec` gives it the whole
-language.
-"""
+"""Answers that try to get more than they deserve; Python in a kernel runs while it compiles."""
 
 from __future__ import annotations
 
@@ -18,15 +13,7 @@ from kernellab.workshop.grader import answered
 
 @dataclass(frozen=True)
 class Attempt:
-    """A cell, and what the grader says about it.
-
-    Attributes:
-        name: what is tried.
-        exercise: the exercise that it answers.
-        cell: the text.
-        reached: the step that it reaches.
-        kind: the kind of the first diagnostic.
-    """
+    """A cell that tries something, the step that it reaches, and its diagnostic's kind."""
 
     name: str
     exercise: str

@@ -11,14 +11,7 @@ from tests.workshop.attempts import add, cell
 
 @dataclass(frozen=True)
 class Honest:
-    """A cell that answers an exercise in an unusual way.
-
-    Attributes:
-        name: what is unusual.
-        exercise: the exercise.
-        cell: the text.
-        is_quick: whether the quick tests try it.
-    """
+    """A cell that answers an exercise unusually; the quick tests try it if `is_quick`."""
 
     name: str
     exercise: str

@@ -88,13 +88,7 @@ _WHOLE = {
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer.
-
-    Attributes:
-        exercise: what it answers.
-        name: what is wrong.
-        cell: the text of the cell.
-    """
+    """A wrong answer to an exercise: what is wrong, and the text of its cell."""
 
     exercise: str
     name: str

@@ -16,13 +16,7 @@ from tests.workshop.attempts import cell, imports_of
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong kernel.
-
-    Attributes:
-        exercise: the exercise that it does not answer.
-        name: what is wrong.
-        cell: the text, as a student's cell has it.
-    """
+    """A wrong kernel of an exercise: what is wrong, and its text as a student's cell has it."""
 
     exercise: str
     name: str

@@ -49,11 +49,7 @@ class Launches:
 
 
 class Trial:
-    """Whether the grader rejects a kernel, decided in this process.
-
-    A kernel that the grader's check would stop is mostly found by a plain launch, which is tried
-    first; only a kernel that it does not reject is checked in full.
-    """
+    """Whether the grader rejects a kernel: a plain launch is tried first, then a full check."""
 
     def __init__(self, mutant: Mutant, folder: Path) -> None:
         self.mutant = mutant

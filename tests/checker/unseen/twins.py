@@ -28,13 +28,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Twins:
-    """A faulty launch, whose lines are marked as those of the corpus, and a right one.
-
-    Attributes:
-        made: makes the right one, or the faulty one.
-        right: what the right one computes, by the position of the parameter.
-        tolerance: relative, and absolute.
-    """
+    """A faulty launch and a right one; `made` makes either, `right` what is right, by position."""
 
     made: Callable[[bool], Call]
     right: Callable[[Call], Mapping[int, torch.Tensor]]
