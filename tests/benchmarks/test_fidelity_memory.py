@@ -57,9 +57,7 @@ def test_wavefronts_of_nine_kernels_in_ten_are_equal(recorded: Mapping[str, Any]
 
 
 @pytest.mark.parametrize("case", COPIES, ids=lambda case: case.name)
-def test_isolated_copies_take_a_wavefront_for_each_row_and_change_of_place(
-    case: MemoryCase, recorded: Mapping[str, Any]
-) -> None:
+def test_isolated_copies_take_a_wavefront_for_each_row_and_change_of_place(case, recorded) -> None:
     """What docs/fidelity.md says of them, from the addresses that the kernel's text gives."""
     settings = case.constants
     size = next(iter(case.tensors().values())).element_size()

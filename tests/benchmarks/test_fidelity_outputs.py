@@ -8,7 +8,7 @@ import numpy
 import pytest
 import torch
 
-from benchmarks.fidelity_outputs import DATA, FACTS, OUTPUTS, Row, compare, distances, rows
+from benchmarks.fidelity_outputs import DATA, FACTS, OUTPUTS, compare, distances, rows
 from tests.support import versions
 from tests.support.source_files import ROOT
 
@@ -30,9 +30,7 @@ def recorded() -> Mapping[str, numpy.ndarray]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_interpreter_computes_what_the_gpu_did(
-    row: Row, facts: Mapping[str, Any], recorded: Mapping[str, numpy.ndarray]
-) -> None:
+def test_the_interpreter_computes_what_the_gpu_did(row, facts, recorded) -> None:
     found = compare(row, facts, recorded)
     assert found.within, (
         f"{found.differing} of {found.elements} differ, by up to {found.ulp:.3g} ulp"

@@ -94,9 +94,7 @@ def scaled_then_stored(s_ptr, o_ptr, scale, B: tl.constexpr):
         (scaled_then_stored, 1.0, 1e30, "scale", "shifted ="),
     ],
 )
-def test_an_overflow_names_its_own_operand(
-    kernel, value, number, name, other
-) -> None:
+def test_an_overflow_names_its_own_operand(kernel, value, number, name, other) -> None:
     one = only(kernel, torch.tensor([0.0, value]), zeros(2), number, B=2)
     assert one.kind == "infinity"
     assert name in one.what.split("=")[0]

@@ -196,9 +196,7 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("line", BAD_INPUT, ids=map(str, range(len(BAD_INPUT))))
-def test_bad_input_gets_one_clear_answer(
-    file, capsys, line: str, messages: SnapshotAssertion
-) -> None:
+def test_bad_input_gets_one_clear_answer(file, capsys, line, messages) -> None:
     before, scale, after = line.partition("SCALE")
     arguments = [*shlex.split(before), *(SCALE if scale else ()), *shlex.split(after)]
     said = refused(capsys, "compile", *arguments)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli.main import BAD_INPUT, main
 from tests.support.made_profiles import made_profile
@@ -54,9 +53,7 @@ def test_output_that_cannot_be_written_is_one_line(command: str, tmp_path: Path)
 
 
 @pytest.mark.timeout(300)
-def test_a_report_beside_a_removed_folder_is_one_line(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_report_beside_a_removed_folder_is_one_line(tmp_path, messages) -> None:
     gone = "mkdir gone; cd gone; rmdir ../gone"
     done = shell(f"{gone}; KERNELLAB {COMPILE} -o page.html", tmp_path)
     assert done.returncode == 2
@@ -138,9 +135,7 @@ def test_a_script_is_profiled_as_it_is(script: Path, capsys: pytest.CaptureFixtu
     assert "interpreter: not a GPU's time" in capsys.readouterr().out
 
 
-def test_a_script_that_fails_has_a_profile_all_the_same(
-    script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_that_fails_has_a_profile_all_the_same(script, capsys) -> None:
     script.write_text(textwrap.dedent(SCRIPT).replace("sys.exit(3)", "1 / 0"))
     assert main(["profile", str(script)]) == 1
     said = capsys.readouterr()
@@ -160,9 +155,7 @@ def test_a_saved_profile_is_viewed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "+0.000 ROOT" in capsys.readouterr().out
 
 
-def test_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
-) -> None:
+def test_bad_input(tmp_path, capsys, messages) -> None:
     assert main(["profile", "no_such.py"]) == BAD_INPUT
     assert capsys.readouterr().err == messages
     (tmp_path / "cut").write_text('[{"frame": {')

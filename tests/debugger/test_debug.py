@@ -186,9 +186,7 @@ def test_what_is_typed_over_a_tile_reaches_no_other_launch(session: Session) -> 
     assert squares.tolist() == [0, 1, 4, 9, 16, 25, 36, 49]
 
 
-def test_what_functions_of_kernels_do_not_take(
-    session: Session, messages: SnapshotAssertion
-) -> None:
+def test_what_functions_of_kernels_do_not_take(session, messages) -> None:
     printed = session(
         "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p "
         "acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
@@ -277,9 +275,7 @@ def test_each_of_several_programs(session: Session) -> None:
 @pytest.mark.parametrize(
     ("grid", "program", "own"), [(3, 2, "np.int32(2)"), ((2, 3), (1, 2), "(1, 2, 0)")]
 )
-def test_a_kernel_without_a_pid_has_one(
-    session: Session, grid: Any, program: Any, own: str
-) -> None:
+def test_a_kernel_without_a_pid_has_one(session, grid, program, own) -> None:
     x, y = torch.arange(4, dtype=torch.float32), torch.zeros(4)
     line = line_of(debugged, "y = raised(x)")
     printed = session(

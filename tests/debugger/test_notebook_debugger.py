@@ -101,9 +101,7 @@ def test_breakpoint_in_a_kernel_stops(debugger: NotebookDebugger) -> None:
     assert DOUBLED in debugger.printed
 
 
-def test_a_fault_of_another_program_names_the_kernels_line(
-    debugger: NotebookDebugger, session: NotebookSession
-) -> None:
+def test_a_fault_of_another_program_names_the_kernels_line(debugger, session) -> None:
     """The programs that the debugger does not see run as hidden code."""
     faulty = CELL.replace("tl.store(y + i, w, mask=i < n)", "tl.store(y + i + pid * 5, w)")
     outcome = session.run(faulty)

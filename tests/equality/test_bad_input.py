@@ -221,9 +221,7 @@ SLOW = {
     "kind",
     [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in ANSWERS],
 )
-def test_each_kind_has_its_answer(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: Any
-) -> None:
+def test_each_kind_has_its_answer(kind, tmp_path, monkeypatch, messages) -> None:
     if kind == "a loop that infinity keeps alive":
         monkeypatch.setattr(functions, "LONGEST", 1.0)
     call, answer, words, line = ANSWERS[kind]

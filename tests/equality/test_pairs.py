@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,9 +48,7 @@ def test_a_mask_that_helion_leaves_out_is_different() -> None:
 @pytest.mark.slow
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=list(PAIRS))
-def test_wrong_kernels_are_different_from_the_first_wrong_element_on(
-    number: int, tmp_path: Path
-) -> None:
+def test_wrong_kernels_are_different_from_the_first_wrong_element_on(number, tmp_path) -> None:
     """Runs decide which kernels are wrong, from which element on: in float64 where Triton can."""
     pair = list(PAIRS.values())[number]
     try:

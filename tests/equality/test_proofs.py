@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,9 +93,7 @@ def test_what_is_not_proved_says_so(pair: str, reason: str) -> None:
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kind", "first", "second"), EQUAL)
-def test_a_proof_never_refutes_what_is_equal(
-    kind: str, first: str, second: Any, tmp_path: Path
-) -> None:
+def test_a_proof_never_refutes_what_is_equal(kind, first, second, tmp_path) -> None:
     equality = compared(kind, first, second, tmp_path, proof=True)
     assert equality.verdict == "equal"
     assert equality.proved or any("Not proved" in note for note in equality.notes)

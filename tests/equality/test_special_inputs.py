@@ -90,9 +90,7 @@ UNEQUAL: list[tuple[str, str, str | Function]] = [
 
 @pytest.mark.sampled(21)
 @pytest.mark.parametrize(("kind", "first", "second"), UNEQUAL)
-def test_what_differs_for_special_inputs_is_not_equal(
-    kind: str, first: str, second: str | Function, tmp_path: Path
-) -> None:
+def test_what_differs_for_special_inputs_is_not_equal(kind, first, second, tmp_path) -> None:
     equality = compared(kind, first, second, tmp_path)
     assert equality.verdict != "equal"
     assert equality.difference is not None

@@ -35,9 +35,7 @@ def matmul(target: str) -> Any:
         ("ttgir.pipeline", r"(async_wait .*num = )\d", r"\g<1>9"),
     ],
 )
-def test_a_wrong_pass_is_found(
-    label: str, pattern: str, replacement: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_pass_is_found(label, pattern, replacement, monkeypatch) -> None:
     plant(monkeypatch, "kernellab.equality.validation", label, pattern, replacement)
     found = layer_norm() if "addf" in pattern else matmul("sm_90")
     assert found.wrong is not None

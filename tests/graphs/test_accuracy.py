@@ -9,7 +9,6 @@ from torch import nn
 
 import kernellab
 from kernellab.errors import ArgumentError
-from tests.support.messages import Raised
 
 
 def cancelling(x: torch.Tensor) -> torch.Tensor:
@@ -78,9 +77,7 @@ def test_generated_code_rounds_less_often_than_eager_torch() -> None:
     assert result.apart > result.eager / 2
 
 
-def test_a_script_has_what_a_node_is_computed_from(
-    raised: Raised, capsys: Any, monkeypatch: Any
-) -> None:
+def test_a_script_has_what_a_node_is_computed_from(raised, capsys, monkeypatch) -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.GELU())
     (graph,) = kernellab.graph(model, torch.rand(4, 8), levels=False, backend="eager").graphs
     target = next(node.name for node in graph.fx.nodes if "batch_norm" in node.target)

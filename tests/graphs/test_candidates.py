@@ -1,7 +1,6 @@
 """What max-autotune would choose from, for a GPU that is not there."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,9 +19,7 @@ def report() -> GraphReport:
     return kernellab.graph(product, a, b, mode="max-autotune-no-cudagraphs", levels=False)
 
 
-def test_a_products_templates_are_compiled_and_the_first_is_taken(
-    report: GraphReport, tmp_path: Path
-) -> None:
+def test_a_products_templates_are_compiled_and_the_first_is_taken(report, tmp_path) -> None:
     assert kernellab.load(report.save(tmp_path / "report.klgraph")).capture == report.capture
     (graph,) = report.graphs
     assert not graph.error

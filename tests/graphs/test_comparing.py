@@ -134,9 +134,7 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
 @pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("first", "second"), [(0.2, 0.1), (0.0, 0.2), (0.3, 0.0)])
-def test_attention_drops_what_eager_attention_drops(
-    dtype: torch.dtype, first: float, second: float
-) -> None:
+def test_attention_drops_what_eager_attention_drops(dtype, first, second) -> None:
     """Gradients too, and what is dropped after it."""
 
     def attended(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

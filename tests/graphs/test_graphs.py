@@ -18,7 +18,6 @@ from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.launch.tile_kernel import TileKernel
 from kernellab.torch_api.capture import Backend, Captured
 from kernellab.torch_api.capture import capture as capture_call
-from tests.support.messages import Raised
 
 HERE = Path(__file__)
 

@@ -127,9 +127,7 @@ WRITTEN: list[tuple[Callable[..., Any], list[tuple[str, tuple[str, ...]]], int]]
 @pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("function", "launches", "line"), WRITTEN)
-def test_name_line_and_what_is_written(
-    function: Callable[..., Any], launches: list[tuple[str, tuple[str, ...]]], line: int
-) -> None:
+def test_name_line_and_what_is_written(function, launches, line) -> None:
     report = _opened(function)
     assert _users_launches(report) == launches
     graph, (name, _) = report.graphs[0], launches[0]
@@ -154,9 +152,7 @@ def test_name_line_and_what_is_written(
         (_with_other_constants, "_twice_1", "2 * tl.load", "3 * tl.load"),
     ],
 )
-def test_a_wrong_kernel_is_found_where_it_stores(
-    function: Callable[..., Any], kernel: str, old: str, new: str
-) -> None:
+def test_a_wrong_kernel_is_found_where_it_stores(function, kernel, old, new) -> None:
     found = _edited(_opened(function), kernel, old, new)
     (difference,) = found.differences
     assert (difference.level, difference.kernel) == ("kernel", kernel)
@@ -195,9 +191,7 @@ def _of_a_cell(x: torch.Tensor) -> torch.Tensor:
     ],
 )
 @pytest.mark.parametrize("run", ["aten", pytest.param("triton", marks=pytest.mark.slow)])
-def test_the_backend_keeps_kernels_in_the_graph_and_runs_them(
-    function: Callable[..., Any], kernel: str, run: str
-) -> None:
+def test_the_backend_keeps_kernels_in_the_graph_and_runs_them(function, kernel, run) -> None:
     """As on a machine with a GPU, and without `interpreted()`."""
     torch._dynamo.reset()
     x = torch.rand(64)

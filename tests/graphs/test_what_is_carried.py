@@ -108,9 +108,7 @@ def squared(x):
 @pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
-def test_containers_of_modules_of_a_notebook_read_its_variables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_containers_of_modules_of_a_notebook_read_its_variables(monkeypatch) -> None:
     for scale in (2.0, 3.0):
         main = ModuleType("__main__")
         exec(_CELL.format(scale=scale), vars(main))  # noqa: S102 - as a notebook runs a cell

@@ -166,9 +166,7 @@ def test_every_float_comes_back_through_both_printers(type, kind, data):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["matmul_tma", "attention_forward"])
 @pytest.mark.parametrize("stage", ["ttgir", "ttir"])
-def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(
-    name: str, stage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(name, stage, monkeypatch) -> None:
     """The parser takes an op on one line, and the alias of a location, without reading tokens."""
     stages = compile_entry(entry(name), "sm_90", record="stages").stages
     text = triton_api.generic_form(stages[stage].text, SM_90)

@@ -71,9 +71,7 @@ def accesses() -> Iterator[tuple[type[Operation], operations.GlobalAccess]]:
 @pytest.mark.parametrize(
     ("kind", "access"), list(accesses()), ids=lambda one: getattr(one, "name", "")
 )
-def test_an_access_names_operands_that_it_has(
-    kind: type[Operation], access: operations.GlobalAccess
-) -> None:
+def test_an_access_names_operands_that_it_has(kind, access) -> None:
     names = operand_names(kind)
     assert {access.base, *access.where, *filter(None, (access.mask, access.value))} <= names
     assert ("mask" in names) == (access.mask is not None)

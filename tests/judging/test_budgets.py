@@ -97,9 +97,7 @@ def test_a_lock_keeps_the_entries_of_others(path: Path) -> None:
         ('{"format": "kernellab.lock", "version": 1, "submissions": {"a": 5}}', ArchiveError),
     ],
 )
-def test_what_is_not_a_lock_raises(
-    path: Path, content: str | None, error: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_a_lock_raises(path, content, error, capsys) -> None:
     path.unlink()
     if content is not None:
         path.write_text(content)
@@ -130,9 +128,7 @@ ENVIRONMENTS = sorted(ROOT.glob(".versions/*"))
 
 @pytest.mark.slow
 @pytest.mark.skipif(not ENVIRONMENTS, reason="`make test-versions` makes them")
-def test_a_kernel_is_compared_under_another_triton(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_is_compared_under_another_triton(tmp_path, capsys) -> None:
     reference = f"{Path(softmax_cases.__file__)}::softmax"
     words = ["judge", f"{HONEST}::plain", "--reference", reference, "--unseen", "values"]
     assert main([*words, "--triton", str(ENVIRONMENTS[0])]) in (0, 1)
@@ -142,9 +138,7 @@ def test_a_kernel_is_compared_under_another_triton(
     assert str(tmp_path) in capsys.readouterr().err
 
 
-def test_an_environment_is_named_by_its_folder_or_by_its_triton(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_is_named_by_its_folder_or_by_its_triton(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for version in ("3.6.0", "3.60"):
         python = tmp_path / ".versions" / version / "bin" / "python"

@@ -60,9 +60,7 @@ def write(file: Path) -> object:
         (lambda: Path(__file__).read_text(), ""),
     ],
 )
-def test_it_is_refused_or_allowed(
-    attempt: Callable[[], object], error: str, tmp_path: Path
-) -> None:
+def test_it_is_refused_or_allowed(attempt, error, tmp_path) -> None:
     assert raised(tmp_path, attempt) == error
 
 
@@ -90,9 +88,7 @@ def test_files_are_written_in_the_folder_only(tmp_path: Path) -> None:
         lambda file: file.unlink(),
     ],
 )
-def test_what_belongs_to_a_file_is_not_changed(
-    tmp_path: Path, change: Callable[[Path], object]
-) -> None:
+def test_what_belongs_to_a_file_is_not_changed(tmp_path, change) -> None:
     file = tmp_path / "someone's work"
     file.write_text("work")
     before = file.stat()
@@ -111,18 +107,14 @@ def test_what_belongs_to_a_file_is_not_changed(
         (lambda patch: patch.setattr(confinement, "_landlock_version", lambda: 2), "empty"),
     ],
 )
-def test_what_a_system_does_not_refuse_is_said(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch], None], words: str
-) -> None:
+def test_what_a_system_does_not_refuse_is_said(monkeypatch, change, words) -> None:
     change(monkeypatch)
     (said,) = unconfined()
     assert words in said
 
 
 @pytest.mark.skipif(unconfined() != (), reason="this system does not confine processes")
-def test_what_the_system_refuses_to_set_up_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_system_refuses_to_set_up_is_an_error(tmp_path, monkeypatch) -> None:
     """Code does not run half confined."""
     monkeypatch.setattr(confinement, "_LANDLOCK_RESTRICT", 9999)
     with pytest.raises(WorkerError, match=r"^OSError"):

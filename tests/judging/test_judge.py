@@ -18,7 +18,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -258,9 +257,7 @@ def positive_part(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("outputs", "kind"), [({}, "not-equal"), ({"outputs": "z_ptr"}, "unwritten-output")], ids=str
 )
-def test_what_is_in_an_output_before_the_launch_does_not_count(
-    outputs: dict[str, str], kind: str
-) -> None:
+def test_what_is_in_an_output_before_the_launch_does_not_count(outputs, kind) -> None:
     def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"z_ptr": 2 * x_ptr.relu()}
 
@@ -331,9 +328,7 @@ def product(x_ptr, y_ptr, z_ptr, SIZE: tl.constexpr, PRECISION: tl.constexpr):
     ("precision", "rtol", "kind"),
     [("ieee", None, ""), ("tf32", None, "rounding"), ("tf32", 4e-3, "")],
 )
-def test_a_dot_that_rounds_is_not_a_wrong_one(
-    precision: str, rtol: float | None, kind: str
-) -> None:
+def test_a_dot_that_rounds_is_not_a_wrong_one(precision, rtol, kind) -> None:
     generator = torch.Generator().manual_seed(2)
     x, y = (torch.randn(32, 32, generator=generator) for _ in range(2))
     case = {"grid": (1,), "x_ptr": x, "y_ptr": y, "z_ptr": torch.zeros(32, 32)}
@@ -445,9 +440,7 @@ def get_inputs():
 
 
 @pytest.mark.slow
-def test_the_command_judges_tasks_of_kernelbench(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_judges_tasks_of_kernelbench(tmp_path, capsys) -> None:
     task = tmp_path / "task.py"
     task.write_text(SOFTMAX_TASK)
     junit, sarif = tmp_path / "junit.xml", tmp_path / "verdict.sarif"
@@ -476,9 +469,7 @@ ANSWERS = [
 
 
 @pytest.mark.slow
-def test_a_cluster_judges_and_loses_a_worker(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_judges_and_loses_a_worker(tmp_path, capsys) -> None:
     distributed = pytest.importorskip("distributed")
     (tmp_path / "task.py").write_text(SOFTMAX_TASK)
     words = ["judge", *ANSWERS, "--reference", f"{tmp_path / 'task.py'}::Model", "--json"]
@@ -505,13 +496,7 @@ def test_a_cluster_judges_and_loses_a_worker(
     ],
     ids=["a cluster and an update", "several and a lock", "an empty folder"],
 )
-def test_what_does_not_go_together_is_told(
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    messages: SnapshotAssertion,
-) -> None:
+def test_what_does_not_go_together_is_told(words, tmp_path, monkeypatch, capsys, messages) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     assert main(["judge", *words, "--reference", "task.py"]) == 2
@@ -586,9 +571,7 @@ class Forgetful(ModelNew):
 
 
 @pytest.mark.slow
-def test_a_module_has_the_parameters_of_the_reference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_module_has_the_parameters_of_the_reference(tmp_path, capsys) -> None:
     task, answer = tmp_path / "task.py", tmp_path / "answer.py"
     task.write_text(TASK)
     answer.write_text(ANSWER)

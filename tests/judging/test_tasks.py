@@ -111,9 +111,7 @@ def wrong(x, y):
         pytest.param(ROBUST_KBENCH, "forward", id="robust-kbench", marks=pytest.mark.slow),
     ],
 )
-def test_a_folder_with_a_task(
-    files: dict[str, str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_a_task(files, name, tmp_path, capsys) -> None:
     folder = tmp_path / "task"
     folder.mkdir()
     for file, text in files.items():

@@ -96,9 +96,7 @@ def test_await_says_where_it_works(lab: NotebookSession) -> None:
         ('--sig "*fp32', "OptionError"),
     ],
 )
-def test_options(
-    lab: NotebookSession, options: str, error: str, messages: SnapshotAssertion
-) -> None:
+def test_options(lab, options, error, messages) -> None:
     outcome = fails(lab, f"%%tilekernel {options}\n{ADD}")
     assert outcome.error == error
     assert outcome.message == messages
@@ -127,9 +125,7 @@ def test_a_signature_that_does_not_fit(lab: NotebookSession, signature: str, wor
     assert outcome.arrows[-1] == f"3: {SIGNATURE}"
 
 
-def test_compilation_error_points_into_the_helper(
-    lab: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_compilation_error_points_into_the_helper(lab, messages) -> None:
     cell = (
         "%%tilekernel --constexpr BLOCK=100\n"
         "@triton.jit\ndef lanes(BLOCK: tl.constexpr):\n    return tl.arange(0, BLOCK)\n"
@@ -169,9 +165,7 @@ def test_one_bad_kernel_hides_no_others_card(lab: NotebookSession) -> None:
         ("add[(8,)](x, y, z, 1000, BLOCK=100)", "CompileError"),
     ],
 )
-def test_arguments(
-    lab: NotebookSession, launch: str, error: str, messages: SnapshotAssertion
-) -> None:
+def test_arguments(lab, launch, error, messages) -> None:
     outcome = fails(lab, launch)
     assert outcome.error == error
     assert outcome.message == messages
@@ -210,9 +204,7 @@ def test_out_of_bounds_load(lab: NotebookSession) -> None:
         "kernellab.check(x, (1,), x)",
     ],
 )
-def test_what_is_checked_is_no_kernel(
-    lab: NotebookSession, line: str, messages: SnapshotAssertion
-) -> None:
+def test_what_is_checked_is_no_kernel(lab, line, messages) -> None:
     outcome = lab.run(f"import kernellab\n{line}")
     assert outcome.status == "error"
     assert outcome.message == messages
@@ -221,9 +213,7 @@ def test_what_is_checked_is_no_kernel(
     assert len(outcome.arrows) == 1
 
 
-def test_a_step_that_the_trace_does_not_have(
-    lab: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_a_step_that_the_trace_does_not_have(lab, messages) -> None:
     outcome = fails(
         lab, "import kernellab\nkernellab.trace(add, (8,), x, y, z, 1000, BLOCK=128)[99]"
     )
@@ -243,9 +233,7 @@ def slow(p, n):
 """
 
 
-def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(
-    lab: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(lab, messages) -> None:
     lab.run(SLOW)
     count = "torch.zeros(1, dtype=torch.int32)"
     stopped = lab.run(f"found = %tilecheck --most-turns 500 slow[(1,)]({count}, 600)\nprint(found)")

@@ -20,9 +20,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 
 
 @pytest.mark.slow
-def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(
-    lab: NotebookSession,
-) -> None:
+def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(lab) -> None:
     bundle = lab.run("%tileir add").still
     assert "add  compiled for sm_80" in bundle["text/plain"]
     assert "*fp32, divisible by 16" in bundle["text/plain"]
@@ -83,9 +81,7 @@ def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
 
 
 @pytest.mark.slow
-def test_evidence_of_an_earlier_definition_is_refused(
-    lab: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_evidence_of_an_earlier_definition_is_refused(lab, messages) -> None:
     kernel = ADD.replace("add", "again")
     lab.run(f"%%tilekernel --no-compile --target sm_80\n{kernel}")
     lab.run("again[(8,)](x, y, z, 1000, BLOCK=128)")
@@ -113,9 +109,7 @@ def test_a_kernel_that_is_redefined_is_another_one(lab: NotebookSession) -> None
 
 
 @pytest.mark.slow
-def test_what_was_compiled_before_a_kernel_was_redefined_is_said_to_be_old(
-    lab: NotebookSession,
-) -> None:
+def test_what_was_compiled_before_a_kernel_was_redefined_is_said_to_be_old(lab) -> None:
     cell = f"%%tilekernel --no-compile\n{ADD.replace('add', 'fresh')}"
     lab.run(cell)
     lab.run(

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
 
@@ -287,9 +286,7 @@ def test_a_launch_under_its_card_is_told_once_and_elsewhere_in_a_line(lab: Noteb
     assert lab.run(f"%%tilekernel\n{launched}\n7").result == {"text/plain": "7"}
 
 
-def test_help_and_completion_of_the_package(
-    lab: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_help_and_completion_of_the_package(lab, messages) -> None:
     lab.run("import kernellab, kernellab.errors, kernellab.viz")
     offered = lab.complete("kernellab.")
     assert {"check", "trace", "compile", "TileKernel"} <= set(offered)

@@ -132,18 +132,14 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
         ("--late scale[(4,)](x, y, 60, BLOCK=16)", "OptionError"),
     ],
 )
-def test_a_line_that_is_wrong(
-    lab: NotebookSession, line: str, error: str, messages: SnapshotAssertion
-) -> None:
+def test_a_line_that_is_wrong(lab, line, error, messages) -> None:
     outcome = lab.run(f"%tilestep {line}")
     assert outcome.error == error
     assert outcome.message == messages
 
 
 @pytest.mark.parametrize("magic", ["tilestep", "tilecheck", "tiledebug"])
-def test_names_that_nothing_has(
-    lab: NotebookSession, magic: str, messages: SnapshotAssertion
-) -> None:
+def test_names_that_nothing_has(lab, magic, messages) -> None:
     outcome = lab.run(f"%{magic} scal[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.error == "OptionError"
     assert "scal" in outcome.message

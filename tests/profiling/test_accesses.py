@@ -398,9 +398,7 @@ def copy_blocks(x, out, rows, columns, M: tl.constexpr, N: tl.constexpr):
         (torch.int8, (128, 256), 8),
     ],
 )
-def test_messages_of_the_copy_engine(
-    dtype: torch.dtype, block: tuple[int, int], messages: int
-) -> None:
+def test_messages_of_the_copy_engine(dtype, block, messages) -> None:
     x = torch.zeros(256, 320, dtype=dtype)
     grid = (256 // block[0], triton.cdiv(320, block[1]))
     found = kernellab.accesses(copy_blocks, grid, x, x.clone(), 256, 320, *block, target="sm_90")

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
@@ -38,9 +37,7 @@ def predicted() -> Counters:
         return counted()
 
 
-def test_without_ncu_predictions_stand_alone(
-    predicted: Counters, messages: SnapshotAssertion
-) -> None:
+def test_without_ncu_predictions_stand_alone(predicted, messages) -> None:
     assert predicted.notes[0] == messages
     assert all(one.measured is None for one in predicted)
     assert predicted["dram__bytes_read.sum"].predicted == 8 * SIZE

@@ -164,9 +164,7 @@ def test_what_the_latest_pairs_taught_is_named_first_on_its_line(name: str) -> N
     assert "loop-not-pipelined" not in {each.kind for each in both("points-for-each-center")[2]}
 
 
-def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(messages) -> None:
     _, slow, _ = both("scale-columns")
     first = slow[0]
     assert isinstance(first, Diagnostic)
@@ -181,9 +179,7 @@ def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
 
 
 @pytest.mark.slow
-def test_a_diagnosis_has_a_card_a_table_and_json(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_diagnosis_has_a_card_a_table_and_json(tmp_path, messages) -> None:
     _, slow, _ = both("one-total")
     text = diagnosis_card(slow).text()
     assert "atomic-contention" in text
@@ -300,9 +296,7 @@ def segment_sums(x_ptr, firsts_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.slow
-def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
-    raised: Raised,
-) -> None:
+def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(raised) -> None:
     x, out = (torch.empty(size, device="meta") for size in (3_000_000, 10_000))
     firsts = torch.arange(10_001, dtype=torch.int32) * 300
     asked: dict[str, Any] = {"grid": (10_000,), "target": "sm_90", "BLOCK": 128}

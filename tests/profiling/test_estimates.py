@@ -1,7 +1,6 @@
 """Estimates of time and rooflines: what is counted, what is made of it, what is refused."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -292,13 +291,7 @@ def test_products_of_instructions() -> None:
         (lambda x: (x, x, x, 8, 1024, 9), ArgumentError),
     ],
 )
-def test_arguments_that_do_not_fit(
-    added: Any,
-    vector: Any,
-    arguments: Callable[[Any], tuple[Any, ...]],
-    error: type[Exception],
-    raised: Raised,
-) -> None:
+def test_arguments_that_do_not_fit(added, vector, arguments, error, raised) -> None:
     raised(error, added.estimate, (4,), *arguments(vector))
 
 

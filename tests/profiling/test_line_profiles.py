@@ -9,7 +9,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.targets import parse_target
@@ -97,9 +96,7 @@ def profiled(**options: Any) -> tuple[Profile, torch.Tensor]:
     return profile_on_gpu(doubled, (8,), (x, out, 64), named, LineOptions(**options)), out
 
 
-def test_the_finest_marks_that_hardly_slow_the_launch_down(
-    gpu: FakeGpu, messages: SnapshotAssertion
-) -> None:
+def test_the_finest_marks_that_hardly_slow_the_launch_down(gpu, messages) -> None:
     profile, out = profiled()
     assert torch.equal(out, 2 * torch.arange(64.0))
     assert profile.perturbation is not None
@@ -159,9 +156,7 @@ def test_readings_that_have_no_room_are_cut(gpu: FakeGpu, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_another_occupancy_is_refused_unless_asked_for(
-    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_occupancy_is_refused_unless_asked_for(gpu, monkeypatch) -> None:
     monkeypatch.setattr(MarkedKernel, "programs_at_once", lambda _self: (4, 3))
     with pytest.raises(UnsupportedOperation, match="3 programs of 'doubled'") as caught:
         profiled()
@@ -177,9 +172,7 @@ def test_no_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         profile_on_gpu(doubled, (1,), (x, x, 64), {"BLOCK": 64}, LineOptions())
 
 
-def test_a_launch_that_dies_and_a_full_gpu_are_told(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_a_launch_that_dies_and_a_full_gpu_are_told(monkeypatch, messages) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     with (
         pytest.raises(GpuFault, match="GPU") as refused,

@@ -126,9 +126,7 @@ def test_a_marked_product_compiles_for_each_generation(target: str) -> None:
         ("atomics", {(5, "load"), (6, "atomic")}),
     ],
 )
-def test_marks_stand_on_the_lines_of_their_operations(
-    name: str, operations: set[tuple[int, str]]
-) -> None:
+def test_marks_stand_on_the_lines_of_their_operations(name, operations) -> None:
     made = marked(name)
     assert made.compiled.asm["ptx"].count("%clock;") == len(made.module.marks)
     assert operations <= lines_of(CALLS[name][0], made)

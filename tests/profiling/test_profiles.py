@@ -14,7 +14,6 @@ from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileEr
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import Scope
 from tests.support.made_profiles import made_profile
-from tests.support.messages import Raised
 
 
 def value(metric: str, scope: str) -> float:
@@ -161,9 +160,7 @@ def test_the_card_and_the_flame_graph() -> None:
     assert made.tree().plot().svg().count("matmul") >= 1
 
 
-def test_what_means_nothing_is_refused(
-    messages: SnapshotAssertion, raised: Raised, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_means_nothing_is_refused(messages, raised, monkeypatch) -> None:
     made = made_profile()
     raised(OptionError, made.table, "tflop8/s", match="tflop8/s")
     raised(OptionError, made.table, "cuont")
@@ -257,9 +254,7 @@ def test_chrome_traces_nest(tmp_path: Path) -> None:
         '[{"frame": {"name": "a"}, "metrics": {}, "children": [',
     ],
 )
-def test_foreign_files_that_are_none_are_refused(
-    tmp_path: Path, content: str, raised: Raised
-) -> None:
+def test_foreign_files_that_are_none_are_refused(tmp_path, content, raised) -> None:
     (tmp_path / "p").write_text(content)
     raised(ArchiveError, kernellab.load, tmp_path / "p")
 

@@ -5,12 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.nsight import REASONS, launch_pages
-from tests.support.messages import Raised
 
 PAGE = """\
 ==PROF== Connected to process 77
@@ -102,9 +100,7 @@ def test_what_it_says_of_itself(tmp_path: Path, messages: SnapshotAssertion) -> 
         ('"' + "x" * 200_000, {}),
     ],
 )
-def test_files_that_are_something_else_are_refused(
-    tmp_path: Path, text: str, options: dict[str, object], messages: SnapshotAssertion
-) -> None:
+def test_files_that_are_something_else_are_refused(tmp_path, text, options, messages) -> None:
     with pytest.raises(ProfileError) as caught:
         kernellab.read_ncu(page_file(tmp_path, text), **options)  # type: ignore[arg-type]
     assert caught.value == messages
@@ -124,9 +120,7 @@ esac
 """
 
 
-def test_a_report_is_printed_by_ncu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
-) -> None:
+def test_a_report_is_printed_by_ncu(tmp_path, monkeypatch, raised) -> None:
     report = page_file(tmp_path, "NVR", "profile.ncu-rep")
     monkeypatch.setenv("PATH", str(tmp_path))
     caught = raised(ProfileError, kernellab.read_ncu, report)

@@ -83,9 +83,7 @@ def test_sectors_are_those_of_the_tensors() -> None:
         ("matmul", "a = tl.load(a_ptrs, mask=k[None, :] < K - start, other=0.0)", "barrier"),
     ],
 )
-def test_the_heaviest_line_is_read_through_the_source_map(
-    name: str, words: str, reason: str
-) -> None:
+def test_the_heaviest_line_is_read_through_the_source_map(name, words, reason) -> None:
     by_line: Counter[int] = Counter()
     reasons: dict[int, Counter[str]] = {}
     lines = lines_of(profile(name), compilation(name))

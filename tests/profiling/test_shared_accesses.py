@@ -66,9 +66,7 @@ LANES = numpy.arange(32)
         (128 * LANES, 16, 32, 8),
     ],
 )
-def test_wavefronts_of_one_instruction(
-    addresses: numpy.ndarray, size: int, expected: int, ways: int
-) -> None:
+def test_wavefronts_of_one_instruction(addresses, size, expected, ways) -> None:
     found = wavefronts(addresses[None], numpy.ones((1, 32), bool), size)
     assert (found.wavefronts, found.ways) == (expected, ways)
     assert found.wavefronts == by_hand(addresses.tolist(), size)
@@ -381,9 +379,7 @@ LOADS = """.entry f() .reqntid 32 {{
         (16, 0, "nop", 1, 4),
     ],
 )
-def test_ptxas_joins_loads_of_neighbors(
-    step: int, first: int, between: str, instructions: int, wavefronts: int
-) -> None:
+def test_ptxas_joins_loads_of_neighbors(step, first, between, instructions, wavefronts) -> None:
     """Their 16 bytes are one LDS.128 if they are aligned and nothing is between them."""
     text = LOADS.format(step=step, first=first, between=between)
     (function,) = functions(text)

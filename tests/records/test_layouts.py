@@ -447,9 +447,7 @@ def test_what_a_picture_leaves_out_of_more_dimensions() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 1), (1, 4), (2, 2), (8, 4)])
-def test_what_moves_is_what_the_nearest_holders_say(
-    before: int, after: int, raised: Raised
-) -> None:
+def test_what_moves_is_what_the_nearest_holders_say(before, after, raised) -> None:
     source, destination = line_of(before, 512), line_of(after, 512)
     expected: dict[str, int] = {}
     for index in range(512):
@@ -706,9 +704,7 @@ def nothing(x_ptr):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize(("kernel", "types"), [(one_number, ["*fp32"] * 2), (nothing, ["*fp32"])])
-def test_a_kernel_without_tiles_is_told_so(
-    kernel: Any, types: list[str], stage: str, raised: Raised
-) -> None:
+def test_a_kernel_without_tiles_is_told_so(kernel, types, stage, raised) -> None:
     compilation = compiled(kernel, *types, record="stages")
     error = raised(kernellab.KernelLabError, compilation.layouts, stage)
     assert "ask for" not in str(error)

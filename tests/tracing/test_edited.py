@@ -75,9 +75,7 @@ def test_a_trace_says_that_a_file_was_edited_later(
     assert notice == messages
 
 
-def test_the_debugger_shows_the_lines_that_run(
-    edited: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_debugger_shows_the_lines_that_run(edited, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\ns\nn\nl\np y\nc\n"))
     kernellab.debug(edited.kernel, (1,), torch.zeros(1, dtype=torch.int32))
     printed = capsys.readouterr().out

@@ -1,17 +1,14 @@
 """`trace.why`: what an element was computed from, against what happens if an input changes."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded
-from tests.support.messages import Raised
 
 ROWS, COLUMNS = 4, 8
 

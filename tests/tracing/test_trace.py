@@ -523,9 +523,7 @@ def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
         gc.enable()
 
 
-def test_a_kernel_that_was_defined_anew_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_a_kernel_that_was_defined_anew_is_told(tmp_path, monkeypatch, messages) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "kernels_of_today.py"
@@ -676,9 +674,7 @@ def added_up(grid: int = 4, **options: Any) -> kernellab.Trace:
 @pytest.mark.parametrize(
     "expect", [torch.add, lambda x_ptr, y_ptr: x_ptr + y_ptr, {"z_ptr": torch.arange(4.0, N + 4)}]
 )
-def test_it_opens_where_the_first_wrong_element_was_written(
-    expect: Any, messages: SnapshotAssertion
-) -> None:
+def test_it_opens_where_the_first_wrong_element_was_written(expect, messages) -> None:
     trace = added_up(expect=expect)
     (told,) = trace.notices
     assert told == messages

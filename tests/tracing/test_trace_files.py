@@ -5,7 +5,6 @@ import math
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy
@@ -14,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, NotRecorded, SourcePosition
@@ -79,9 +77,7 @@ POINTERS = TILES.filter(lambda t: t.dtype == numpy.int64).map(lambda t: TilePoin
 
 @settings(max_examples=20)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), TILES | NUMBERS | POINTERS, max_size=3)))
-def test_any_variables_survive(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[dict[str, Any]]
-) -> None:
+def test_any_variables_survive(tmp_path_factory, lines) -> None:
     folder = tmp_path_factory.mktemp("traces")
     events = Events(folder)
     events.recorder.turn_of((0, 0, 0))
@@ -143,9 +139,7 @@ def test_a_source_that_has_changed_is_a_notice(events: Events, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_off(
-    events: Events, tmp_path: Path, kept: float, raised: Raised
-) -> None:
+def test_a_file_that_is_cut_off(events, tmp_path, kept, raised) -> None:
     path = events.trace().save(tmp_path / "trace")
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * kept)])
@@ -213,9 +207,7 @@ def x_and_made() -> MadeTrace:
 
 
 @pytest.mark.slow
-def test_a_view_marks_so_many_lanes_and_says_so(
-    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_view_marks_so_many_lanes_and_says_so(x_and_made, tmp_path, messages) -> None:
     mask = x_and_made.value(numpy.arange(1 << 20) % 3 == 0)
     for _ in range(2000):
         x_and_made.step(access("load", "x", [1], [1 << 20], mask))
@@ -258,9 +250,7 @@ def test_memory_follows_so_many_writes(
 
 
 @pytest.mark.slow
-def test_scattered_lanes_take_room_and_are_marked_within_it(
-    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_scattered_lanes_take_room_and_are_marked_within_it(x_and_made, tmp_path, messages) -> None:
     random = numpy.random.default_rng(0)
     x_and_made.argument("small", numpy.zeros(1 << 18, numpy.float32))
     for _ in range(160):
@@ -307,9 +297,7 @@ def test_a_large_tensor_is_unpacked_once_for_a_first_look(
 
 
 @pytest.mark.parametrize("strides", [(70, 1), (1, 90), (140, 2), (1, 0), (9000, 1)])
-def test_memory_is_what_writes_of_single_lanes_leave(
-    strides: tuple[int, int], tmp_path: Path
-) -> None:
+def test_memory_is_what_writes_of_single_lanes_leave(strides, tmp_path) -> None:
     random = numpy.random.default_rng(4)
     made = MadeTrace()
     first = random.random((90, 70), numpy.float32)

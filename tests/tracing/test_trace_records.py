@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.launch.results import Tolerances
@@ -57,9 +56,7 @@ def test_a_line_of_a_helper_knows_the_line_that_called_it(trace: Trace) -> None:
     assert trace[0].calls == ()
 
 
-def test_turns_count_the_iterations_of_the_loops_around_a_line(
-    trace: Trace, messages: SnapshotAssertion
-) -> None:
+def test_turns_count_the_iterations_of_the_loops_around_a_line(trace, messages) -> None:
     assert trace[0].turns == ()
     assert [
         (iteration.line, iteration.number) for iteration in trace[2 + 2 * STEPS_PER_ITERATION].turns
@@ -188,9 +185,7 @@ def test_a_scalar_that_differs_has_no_index(ours: Any, theirs: Any) -> None:
     assert (apart.element, apart.actual, apart.expected) == ("n", ours, theirs)
 
 
-def test_diff_that_is_false_says_what_was_compared(
-    trace: Trace, messages: SnapshotAssertion
-) -> None:
+def test_diff_that_is_false_says_what_was_compared(trace, messages) -> None:
     """Equal runs, of one program and of the whole grid; and runs of which nothing is compared."""
     contents = trace.arguments, trace.checkpoints, trace.sources
     facts = dataclasses.replace(trace.facts, grid=(1, 1, 1))

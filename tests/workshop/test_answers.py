@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compilations import Compilation
@@ -57,9 +56,7 @@ SAID = [
     SAID,
     ids=lambda one: getattr(one, "__name__", None),
 )
-def test_each_has_its_own_answer(
-    name: str, kernel: Any, reached: str, kind: str, line: str
-) -> None:
+def test_each_has_its_own_answer(name, kernel, reached, kind, line) -> None:
     answer = kernellab.exercise(name, kernel)
     assert (answer.reached, answer.diagnostics[0].kind) == (reached, kind), str(answer)
     position = answer.diagnostics[0].position
@@ -126,9 +123,7 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_search_for_a_change_does_not_count_as_the_kernels_time(monkeypatch) -> None:
     limits: list[float] = []
 
     @contextmanager
@@ -147,9 +142,7 @@ def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
 
 
 @pytest.mark.slow
-def test_lanes_that_take_turns_at_an_element_are_told_to_combine(
-    messages: SnapshotAssertion,
-) -> None:
+def test_lanes_that_take_turns_at_an_element_are_told_to_combine(messages) -> None:
     (said,) = kernellab.exercise("dot_product", wrong.dot_product_by_lanes).diagnostics
     assert said.advice == messages
     assert "atomic of z_ptr" in said.why
@@ -177,9 +170,7 @@ def test_a_kernel_that_does_not_compile_was_not_launched() -> None:
 
 
 @pytest.mark.slow
-def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(monkeypatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise CompileError("Triton cannot compile 'add'.")
 

@@ -63,9 +63,7 @@ FORGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", list(FORGED))
-def test_a_forged_answer_is_that_folders_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_forged_answer_is_that_folders_problem(tmp_path, monkeypatch, name) -> None:
     folders = [tmp_path / student for student in ("ann", "eve", "zoe")]
     for folder in folders:
         folder.mkdir()
@@ -85,9 +83,7 @@ def test_a_forged_answer_is_that_folders_problem(
     assert not any(grade.reached or grade.what for grade in grades)
 
 
-def test_a_link_to_another_students_folder_is_not_graded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_to_another_students_folder_is_not_graded(tmp_path, monkeypatch) -> None:
     (tmp_path / "zoe").mkdir()
     (tmp_path / "zoe" / "a.ipynb").touch()
     (tmp_path / "eve").symlink_to("zoe")

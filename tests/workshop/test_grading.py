@@ -10,7 +10,6 @@ from typing import Any
 
 import nbformat
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
 from kernellab.cli.main import main
@@ -49,9 +48,7 @@ def is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("is_ready")
-def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(tmp_path, capsys) -> None:
     folder = tmp_path / "ann and bob"
     assert main(["workshop", "init", str(folder)]) == 0
     assert "This machine is ready." in capsys.readouterr().out
@@ -76,9 +73,7 @@ def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(
     assert exercises[0].read_text() == "mine"
 
 
-def test_init_says_that_a_machine_is_not_ready(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_says_that_a_machine_is_not_ready(tmp_path, capsys, monkeypatch) -> None:
     lacks = doctor.DoctorLine.of("triton", "missing", "not installed", "Install it.")
     monkeypatch.setattr(
         doctor, "examine", lambda: [lacks, doctor.DoctorLine.of("torch", "ok", "2.13")]
@@ -90,9 +85,7 @@ def test_init_says_that_a_machine_is_not_ready(
 
 
 @pytest.mark.slow
-def test_each_answer_is_graded_and_what_is_untouched_is_none(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_answer_is_graded_and_what_is_untouched_is_none(folder, capsys, monkeypatch) -> None:
     monkeypatch.setattr(grader, "SECONDS", 10)
     fill(folder, "add", source(solutions.add))
     fill(folder, "clamp", "import sys\nsys.exit(3)")
@@ -133,9 +126,7 @@ def test_an_answer_has_what_the_cells_above_define_and_not_what_they_do(tmp_path
 
 
 @pytest.mark.slow
-def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(tmp_path, capsys) -> None:
     answer = cell("code", f"%%tileexercise add_one\nimport triton\n{source(solutions.add_one)}")
     answer["source"].insert(1, "import triton.language as tl\n")
     (tmp_path / "a.ipynb").write_text('{"cells": <')
@@ -147,9 +138,7 @@ def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(
     assert ["a.ipynb" in told["problems"][0], "c.ipynb" in told["problems"][1]] == [True, True]
 
 
-def test_an_answer_that_prints_a_verdict_and_exits_costs_itself_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_that_prints_a_verdict_and_exits_costs_itself_alone(tmp_path, capfd) -> None:
     head = "import triton\nimport triton.language as tl\n"
     verdict = 'import json, os; print(json.dumps({"grades": []}), flush=True); os._exit(0)'
     right = f"%%tileexercise add_one\n{head}{source(solutions.add_one)}"
@@ -166,9 +155,7 @@ def test_an_answer_that_prints_a_verdict_and_exits_costs_itself_alone(
 
 
 @pytest.mark.slow
-def test_a_class_at_a_glance(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_class_at_a_glance(folder, tmp_path, capsys) -> None:
     fill(folder, "add_one", source(solutions.add_one))
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "1.ipynb").write_text('{"cells": <')
@@ -195,9 +182,7 @@ def test_a_grade_has_the_line_that_the_student_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("is_ready")
-def test_what_is_no_folder_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
-) -> None:
+def test_what_is_no_folder_is_told(tmp_path, capsys, messages) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "taken").mkdir()

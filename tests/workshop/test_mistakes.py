@@ -1,7 +1,6 @@
 """Wrong answers are rejected, and a fix that is shown makes them right when it is followed."""
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic

@@ -79,9 +79,7 @@ def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exerci
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED)
-def test_one_that_was_accepted_is_rejected_for_every_seed(
-    exercise: str, name: str, tmp_path: Path
-) -> None:
+def test_one_that_was_accepted_is_rejected_for_every_seed(exercise, name, tmp_path) -> None:
     (trial,) = trials_of([mutant(exercise, name)], tmp_path)
     assert not accepted([trial], exercise_named(exercise), (100, 101))
     assert trial.compiles
@@ -105,9 +103,7 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.thinned(8)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
-def test_only_the_solution_and_what_is_equivalent_is_accepted(
-    exercise: Exercise, tmp_path: Path
-) -> None:
+def test_only_the_solution_and_what_is_equivalent_is_accepted(exercise, tmp_path) -> None:
     trials = trials_of([solution(exercise), *mutants_of(exercise)], tmp_path)
     right = ["", *EQUIVALENT.get(exercise.name, {})]
     assert accepted(trials, exercise, SEEDS) == dict.fromkeys(right, len(SEEDS))

@@ -72,9 +72,7 @@ def test_an_answer_as_json(session: NotebookSession) -> None:
     assert json.loads(printed)["is_done"] is True
 
 
-def test_a_name_gives_the_task_and_the_stub(
-    session: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_a_name_gives_the_task_and_the_stub(session, messages) -> None:
     said = said_by(session, "%tileexercise softmax")
     assert said == messages
     assert "hint" in said
