@@ -8,7 +8,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compilations import Compilation

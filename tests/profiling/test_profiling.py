@@ -100,10 +100,8 @@ def test_what_it_says_of_itself(tmp_path: Path, messages: SnapshotAssertion) -> 
         ('"' + "x" * 200_000, {}),
     ],
 )
-def test_files_that_are_something_else_are_refused(tmp_path, text, options, messages) -> None:
-    with pytest.raises(ProfileError) as caught:
-        kernellab.read_ncu(page_file(tmp_path, text), **options)  # type: ignore[arg-type]
-    assert caught.value == messages
+def test_files_that_are_something_else_are_refused(tmp_path, text, options, raised) -> None:
+    raised(ProfileError, kernellab.read_ncu, page_file(tmp_path, text), **options)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, raised: Raised) -> None:
