@@ -1,7 +1,5 @@
 """Launches with references that several tests go through; arguments are made anew each time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial

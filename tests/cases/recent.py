@@ -2,8 +2,6 @@
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

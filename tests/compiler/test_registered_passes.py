@@ -1,7 +1,5 @@
 """Passes written in Python, inside Triton's pipeline; the page's own examples run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The corpus as a table: what each kernel is compiled with, and which targets refuse it and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Launches of the corpus' kernels on the CPU, with arguments that run in a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

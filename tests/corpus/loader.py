@@ -1,7 +1,5 @@
 """Compile entries of the corpus: for a few targets, or all with KERNELLAB_CORPUS=all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

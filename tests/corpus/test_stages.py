@@ -1,7 +1,5 @@
 """Every kernel of the corpus gives in TTGIR what it gives in TTIR, for every target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

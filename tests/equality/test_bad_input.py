@@ -1,7 +1,5 @@
 """Bad input of `equal`, `validate`, `check(sizes=)`, passes: nothing undecided reads "equal"."""
 
-from __future__ import annotations
-
 import linecache
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`kernellab.validate` finds wrong-code bugs of Triton's passes in the version that has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`kernellab.equal`: kernels beside others and beside functions of torch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

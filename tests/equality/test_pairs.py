@@ -1,7 +1,5 @@
 """Pairs known to be equal are accepted, and wrong kernels made of them are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

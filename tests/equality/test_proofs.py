@@ -1,7 +1,5 @@
 """`kernellab.equal` with `proof=True`: expressions in normal form instead of random residues."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The laws that residues obey."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

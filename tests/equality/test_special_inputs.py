@@ -1,7 +1,5 @@
 """Pairs that differ for special inputs only, which random residues do not hold, are not "equal"."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`kernellab.validate`: which pass of the compiler changes what a kernel computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

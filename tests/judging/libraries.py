@@ -1,7 +1,5 @@
 """Three small libraries in known styles, with references and changes that break them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The softmax over rows that most attacks and honest submissions answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels that cost more than a lock allows are rejected, with what changed."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a confined process is refused, tried in copies of this process."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

@@ -1,7 +1,5 @@
 """Attacks are rejected, honest submissions are accepted, and verdicts are data."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

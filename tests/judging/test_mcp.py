@@ -1,7 +1,5 @@
 """The tools of `kernellab mcp`, called by the official client."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

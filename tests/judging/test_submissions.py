@@ -1,7 +1,5 @@
 """Kernels that compile in a confined process are the same here as those that compile here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks of benchmarks are read as they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

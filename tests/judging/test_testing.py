@@ -1,7 +1,5 @@
 """Kernels are judged by tests of pytest, whose failure is the verdict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Gluon kernels that take descriptors which the host makes, or that multiply."""
 
-from __future__ import annotations
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (

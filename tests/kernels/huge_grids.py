@@ -1,7 +1,5 @@
 """Kernels whose programs are very many, and share a small tensor."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """Kernels whose work is counted by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import triton

@@ -1,7 +1,5 @@
 """Two expressions of the same tensors, as kernels or functions, compared for all inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules that make a right kernel wrong: each yields what may stand in place of a syntax node."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Answers that try to get more than they deserve; Python in a kernel runs while it compiles."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Right answers that are not written as the solutions are: each is a cell "within budget"."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 

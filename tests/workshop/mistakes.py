@@ -1,7 +1,5 @@
 """Wrong answers as students write them: a solution with one mistake, or with two of a kind."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Wrong answers as students type them, each in its own words: no edits of the solutions."""
 
-from __future__ import annotations
-
 import re
 
 from kernellab.workshop.exercise import exercise_named

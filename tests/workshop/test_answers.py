@@ -1,7 +1,5 @@
 """What `kernellab.exercise` says of kernels that are no right answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`kernellab workshop`: a student's folder, its answers, a class at a glance."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """`%%tileexercise` and `%tileexercise` in a notebook."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
