@@ -472,7 +472,8 @@ def _scaled(
 @_lowers(amd.UpcastMxfpOp)
 def _upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
     axis = -1 if is_left_operand(op.result) else -2
-    return _scaled(_tile, op.source, op.scale, op.format, axis, axis, value)
+    tile: Expression = _scaled(_tile, op.source, op.scale, op.format, axis, axis, value)
+    return tile
 
 
 @_lowers(ttng.WarpGroupDotOp)

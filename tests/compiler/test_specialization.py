@@ -176,7 +176,10 @@ def test_a_read_only_array_is_marked(recwarn):
     array = numpy.zeros(64, numpy.float32)
     array.flags.writeable = False
     call = bind(basic.add, (array, X, X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
-    assert (call.readonly, call.values["x_ptr"].data_ptr()) == ({"x_ptr"}, array.ctypes.data)
+    assert (call.readonly, call.values["x_ptr"].data_ptr()) == (
+        frozenset({"x_ptr"}),
+        array.ctypes.data,
+    )
     assert not recwarn.list
 
 
@@ -187,7 +190,7 @@ def test_types_specialize_as_the_values_they_stand_for():
     values = bind(basic.add, (X, X[1:], X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
     for part in ("signature", "constants", "attributes"):
         assert getattr(types.specialization, part) == getattr(values.specialization, part)
-    assert (types.stated, types.values["y_ptr"]) == (set(NAMES), "*fp32")
+    assert (types.stated, types.values["y_ptr"]) == (frozenset(NAMES), "*fp32")
     assert types.specialization.origins == {**dict.fromkeys(NAMES, "signature"), "BLOCK": "launch"}
 
 

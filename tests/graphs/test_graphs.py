@@ -254,7 +254,7 @@ def test_what_cannot_be_captured_says_how_far_it_came(messages: SnapshotAssertio
     assert flat.error == messages
 
 
-def test_bad_input_is_named(messages: SnapshotAssertion, raised: Raised) -> None:
+def test_bad_input_is_named(messages: SnapshotAssertion, raised) -> None:
     x = torch.rand(4)
     with pytest.raises(TargetError, match="h201"):
         kernellab.graph(torch.sin, x, gpu="h201")

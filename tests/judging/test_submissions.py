@@ -84,7 +84,7 @@ def test_it_is_traced_with_the_variables_of_its_source(gluon: bool) -> None:
     assert list(trace.at(trace[-1])) == list(plain.at(plain[-1]))
 
 
-def test_arguments_without_a_module_are_an_error(messages: SnapshotAssertion) -> None:
+def test_arguments_without_a_module_are_an_error(messages) -> None:
     kernel = submitted(launch(100)).kernel
     with pytest.raises(KernelLabError, match="twice") as refused:
         kernellab.check(kernel, (2,), **launch(100, block=32))

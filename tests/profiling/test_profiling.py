@@ -54,7 +54,7 @@ def test_every_instruction_has_its_samples_reasons_and_executions(tmp_path: Path
     assert profile.reasons == {"long_scoreboard": 1200, "wait": 9, "selected": 6}
 
 
-def test_other_launches_and_kernels_of_a_file(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_other_launches_and_kernels_of_a_file(tmp_path: Path, messages) -> None:
     file = page_file(tmp_path)
     assert kernellab.read_ncu(file, "scale").reasons == {"barrier": 5}
     second = kernellab.read_ncu(file, "add", launch=2)
@@ -78,7 +78,7 @@ def test_columns_may_have_the_names_of_metrics_and_stand_beside_the_source() -> 
     assert (one.text, one.samples, one.reasons) == ("LDS R4, [R2]", 9, {"short_scoreboard": 9})
 
 
-def test_what_it_says_of_itself(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_what_it_says_of_itself(tmp_path: Path, messages) -> None:
     profile = kernellab.read_ncu(page_file(tmp_path), "add", gpu="NVIDIA H200")
     assert str(profile) == messages
     assert json.loads(json.dumps(profile.to_dict()))["instructions"][1]["samples"] == 1203
@@ -104,7 +104,7 @@ def test_files_that_are_something_else_are_refused(tmp_path, text, options, rais
     raised(ProfileError, kernellab.read_ncu, page_file(tmp_path, text), **options)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, raised: Raised) -> None:
+def test_a_file_that_is_not_there(tmp_path: Path, raised) -> None:
     for name in ("gone.csv", "gone.ncu-rep"):
         raised(ProfileError, kernellab.read_ncu, tmp_path / name)
 

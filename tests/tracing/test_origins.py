@@ -134,11 +134,11 @@ def test_a_sum_names_the_tile_and_the_program_that_wrote_it_is_traced() -> None:
     assert float(origin.value) == pytest.approx(float(arguments()[0][2].sum()), rel=1e-5)
 
 
-def test_the_tree(messages: SnapshotAssertion) -> None:
+def test_the_tree(messages) -> None:
     assert str(kernellab.trace(launch_of(columns, *arguments())).why("z_ptr", 5)) == messages
 
 
-def test_what_no_step_wrote(tmp_path: Path, raised: Raised) -> None:
+def test_what_no_step_wrote(tmp_path, raised) -> None:
     trace = kernellab.trace(launch_of(summed, *arguments()), programs=0)
     raised(ArgumentError, trace.why, "z", 0)
     raised(ArgumentError, trace.why, "x_ptr", (1, 8))

@@ -111,14 +111,14 @@ def test_summaries_survive_where_values_were_not_kept(tmp_path: Path) -> None:
         _ = loaded.at(5).acc
 
 
-def test_the_fault_survives(events: Events, tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_the_fault_survives(events: Events, tmp_path: Path, messages) -> None:
     fault = TracedFault("OutOfBounds", "load out of <bounds>", SourcePosition("k.py", 3, 7), 4)
     loaded = kernellab.load(events.trace(fault).save(tmp_path / "trace"))
     assert loaded.fault == fault
     assert repr(loaded) == messages
 
 
-def test_an_empty_trace_survives(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_an_empty_trace_survives(tmp_path: Path, messages) -> None:
     loaded = kernellab.load(Events(tmp_path).trace().save(tmp_path / "trace"))
     assert (len(loaded), list(loaded.names())) == (0, [])
     assert loaded.find(lambda v: v.acc) is None
@@ -240,7 +240,7 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 
 @pytest.mark.slow
 def test_memory_follows_so_many_writes(
-    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
+    x_and_made: MadeTrace, tmp_path: Path, messages, raised: Raised
 ) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3

@@ -69,7 +69,7 @@ def test_each_has_its_own_answer(name, kernel, reached, kind, line) -> None:
 
 
 def test_other_parameters_are_fixed_by_the_stubs_own_first_line(
-    messages: SnapshotAssertion,
+    messages,
 ) -> None:
     (said,) = kernellab.exercise("add", solutions.clamp).diagnostics
     assert said.advice is not None

@@ -42,9 +42,7 @@ def followed(cell: str, diagnostic: Diagnostic) -> str:
 @pytest.mark.slow
 @pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", [*MEASURED, *BOTH])
-def test_a_fix_makes_the_answer_right_when_it_is_followed(
-    name: str, messages: SnapshotAssertion
-) -> None:
+def test_a_fix_makes_the_answer_right_when_it_is_followed(name: str, messages) -> None:
     mistake = NAMED[name]
     answer = answer_to(mistake.exercise, mistake.cell, 5)
     assert not answer.is_right
