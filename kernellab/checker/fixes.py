@@ -542,6 +542,8 @@ def likely_families(result: WrongTensor) -> list[Family]:
     if not result.can_read():
         return []
     signs = [] if bool(result.left.isfinite().all()) else ["not_finite"]
+    if not result.want.is_floating_point() and torch.equal(result.got, result.want.int()):
+        signs.append("low_bits")
     signs += [read.__name__ for read in READINGS if read.__name__ in LIKELY and read(result)]
     return [family for sign in signs or ["unclear"] for family in LIKELY[sign]]
 

@@ -530,7 +530,7 @@ class Configs:
         """
         if not 0 <= sweep < len(self._sweeps):
             raise ArgumentError(
-                f"There is no sweep {sweep!r}: there are {len(self._sweeps)}.",
+                f"There is no sweep {sweep!r}: the last sweep is {len(self._sweeps) - 1}.",
                 advice="The first sweep has the number 0.",
             )
         tuning = self._sweeps[sweep]

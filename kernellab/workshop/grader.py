@@ -219,8 +219,8 @@ class _Answering:
         sizes, elements = ((), ()) if problem else numbers_in(self.kernel, cases)
         self.has_numbers = bool(sizes or elements)
         if self.has_numbers:
-            for number in range(2):
-                cases += self.exercise.cases(Draw(self.seed + number, sizes, elements))
+            near = Draw(self.seed, sizes, elements)
+            cases += [case for _ in range(2) for case in self.exercise.cases(near)]
             problem = self._submitted([priced, *cases])
         if problem is not None:
             return self._ended("", [problem])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,19 +27,26 @@ class Draw:
     ) -> None:
         self._random = random.Random(seed)
         self._generator = torch.Generator().manual_seed(seed)
-        self._sizes = sorted(sizes)
+        self._sizes, self._drawn, self._were_large = sorted(sizes), Counter[int](), 0
         self._elements = [part * each for each in sorted(elements) for part in (1, 2, -2, 0)]
 
     def size(self, least: int, most: int) -> int:
         """Return an integer from `least` to `most`, both included."""
         near = self._near(least, most)
         if near and self._random.random() < 0.5:  # a caller may not want any of these
-            return self._random.choice(near)
+            return self._not_yet(near)
         return self._random.randint(least, most)
 
     def _near(self, least: int, most: int, unit: int = 1) -> list[int]:
-        near = ((each + away) * unit for each in self._sizes for away in (-1, 0, 1, 2))
+        sizes = self._random.sample(self._sizes, len(self._sizes))
+        near = ((each + away) * unit for away in (0, -1, 1, 2) for each in sizes)
         return [number for number in near if least <= number <= most]
+
+    def _not_yet(self, near: Sequence[int]) -> int:
+        """Return the first of these numbers that was returned least often."""
+        number = min(near, key=self._drawn.__getitem__)
+        self._drawn[number] += 1
+        return number
 
     def uneven(self, least: int, most: int, *blocks: int) -> int:
         """Return an integer from `least` to `most` that is not a multiple of any of the blocks."""
@@ -53,7 +61,8 @@ class Draw:
         """
         near = self._near(least, 16 * most) or self._near(least, 16 * most, block)
         if near:
-            return self._random.choice((near[-1], self._random.choice(near)))
+            self._were_large += 1
+            return max(near) if self._were_large == 1 else self._not_yet(near)
         return int(least * math.pow(most / least, self._random.random()))
 
     def of(self, choices: Sequence[int]) -> int:

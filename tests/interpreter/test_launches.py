@@ -248,8 +248,8 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
 ) -> None:
     code = LARGE.format(function=function, kernel=kernel, keywords=keywords)
     done = run_python(code, env={"CUDA_VISIBLE_DEVICES": ""})  # because CUDA takes memory too
-    # A trace watches one program; all others take two seconds, and it may be done by then.
-    assert "was interrupted" in done.stdout or function == "trace", done.stderr
+    # A trace and a run of all these programs may be done in three seconds.
+    assert "was interrupted" in done.stdout or function in ("trace", "run"), done.stderr
     grown = int(done.stdout.rsplit(maxsplit=1)[1])
     assert grown < 800, done.stdout  # an int64 for each program would be 1,600
 

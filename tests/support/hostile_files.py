@@ -178,25 +178,6 @@ REPORTS: Mapping[str, Change] = {
 }
 
 
-def _log(change: Callable[[bytes], bytes]) -> HostileFile:
-    return HostileFile("log", lambda: change(KINDS["log"].content()))
-
-
-_LOGS: Mapping[str, Callable[[bytes], bytes]] = {
-    "again and again": lambda log: (log * 30)[:1_000_000],
-    "nested": lambda log: (
-        log + (log[: log.index(b"] ") + 2] + b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}\n") * 500
-    ),
-    "many inputs": lambda log: log.replace(
-        b"def forward(self",
-        b"def forward(self" + b"".join(b', a%d: "f32[%s]"' % (n, b"9" * 40) for n in range(2_000)),
-        1,
-    ),
-    "digits": lambda log: log.replace(b"f32[", b"f32[" + b"9" * 5_000 + b", "),
-    "a line": lambda log: log.replace(b'"line": ', b'"line": ' + b"9" * 90),
-}
-
-
 def _children(children: list[Any]) -> Change:
     return lambda data: data[0].update(children=children)
 
@@ -374,7 +355,6 @@ FILES: Mapping[str, HostileFile] = {
         }.items()
         for name, change in changes.items()
     },
-    **{f"log: {name}": _log(change) for name, change in _LOGS.items()},
     **{
         f"Chrome's trace: {name}": _text(
             "Chrome's trace", lambda events=events: json.dumps({"traceEvents": events()})  # type: ignore[misc]

@@ -246,7 +246,7 @@ def test_memory_follows_so_many_writes(
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
     raised(NotRecorded, trace.memory, "x")
     assert " ".join(trace.show().data.notes) == messages
-    assert "The picture of x follows no step" in trace.show(step=1999).text()
+    assert "0 at first" in trace.show(step=1999).text()
 
 
 @pytest.mark.slow
@@ -325,8 +325,8 @@ def test_many_rows_of_a_step_are_cut(x_and_made: MadeTrace, tmp_path: Path) -> N
     names = {f"v{number}": value for number in range(5000)}
     x_and_made.step(*(access("load", "x", [1], [2]) for _ in range(5000)), **names)
     text = kernellab.load(x_and_made.saved(tmp_path / "trace")).show().text()
-    assert "and 4,800 more accesses" in text
-    assert "further variables = 4,800" in text
+    assert "and 4,800 more" in text
+    assert "4,800 further variables" in text
 
 
 LOOK = """
