@@ -45,7 +45,7 @@ def test_what_results_say_chooses_what_is_tried_first() -> None:
     for got, sign in ((WANT * 8, "scaled"), (WANT + 1, "shifted_by_a_number")):
         wrong = WrongTensor("z_ptr", got, WANT, 1e-6 * WANT.double().abs(), {}, TEXT)
         assert likely_families(wrong)[0] is LIKELY[sign][0]
-    kinds = {"not_finite", "race", "missing-other", "unclear", "unsafe"}
+    kinds = {"low_bits", "not_finite", "race", "missing-other", "unclear", "unsafe"}
     assert set(LIKELY) - kinds <= {one.__name__ for one in READINGS}
 
 
