@@ -108,14 +108,17 @@ them, its first target. Tests of the others are slow.
 """
 
 ONLY_IN_TEST_ALL = {
-    "notebooks/03_softmax_and_fusion.ipynb": (12,),
+    "notebooks/03_softmax_and_fusion.ipynb": (7, 12),
     "notebooks/04_stepping_and_time_travel.ipynb": (14, 15),
-    "notebooks/05_matmul.ipynb": (15, 16, 17),
+    "notebooks/05_matmul.ipynb": (7, 15, 16, 17),
+    "notebooks/06_what_the_compiler_does.ipynb": (6,),
+    "notebooks/09_layer_norm.ipynb": (12,),
     "notebooks/10_flash_attention.ipynb": (8, 9),
     "notebooks/11_low_precision.ipynb": (11, 12, 13),
     "notebooks/12_torch_compile.ipynb": (16, 17, 26, 27),
+    "notebooks/14_gluon.ipynb": (8,),
     "notebooks/16_an_agent_and_the_judge.ipynb": (8,),
-    "notebooks/17_asynchrony.ipynb": (4,),
+    "notebooks/17_asynchrony.ipynb": (4, 8),
 }
 """Notebook -> its cells that take long, without whose results its other cells run, and of whose
 features other tests of `make test` are.

@@ -419,9 +419,7 @@ def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Op
 
 
 def _observes(detector: type[Detector], op: Operation) -> bool:
-    if in_region_of_elements(op) and not detector.observes_elements:
-        return False
-    return detector.observes(op)
+    return detector.observes(op) and (detector.observes_elements or not in_region_of_elements(op))
 
 
 def checked_code(

@@ -77,8 +77,8 @@ def lists_of_operations(file: Path) -> Iterator[str]:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
-        named = [one for one in ast.walk(statement) if isinstance(one, COLLECTIONS)]
-        if targets and any(len(operations_in(one)) > MOST for one in named):
+        walked = ast.walk(statement) if targets else ()  # bodies of functions take seconds
+        if any(len(operations_in(one)) > MOST for one in walked if isinstance(one, COLLECTIONS)):
             yield f"{module}.{ast.unparse(targets[0])}"
 
 
