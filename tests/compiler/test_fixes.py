@@ -18,7 +18,11 @@ from kernellab.triton_api.fixes import rules
 from kernellab.triton_api.fixes.rules import TABLES
 from kernellab.triton_api.fixes.values import instead_of, is_form
 from tests.kernels import descriptors
-from tests.support.versions import ADDS_DOTS_TO_FLOAT16, CHAINS_COMPARISONS
+from tests.support.versions import (
+    ADDS_DOTS_TO_FLOAT16,
+    CHAINS_COMPARISONS,
+    NAMES_LAYOUTS_OF_TMA,
+)
 
 HEAD = """\
 import math
@@ -446,8 +450,8 @@ LAYOUTS_AND_TYPES = [
     (two_layouts, "sm_90", ("*fp32", 256, OF_8, OF_8), "num_warps=8"),
     (to_fp8, "sm_80", ("*fp32", "*fp8e4nv"), "sm_89"),
     (dot_of_int8, "sm_75", ("*i32",), "fp16"),
-    (to_any_memory, "sm_90", (f"tensordesc<fp32[64],{gl.NVMMASharedLayout(0, 32, 1)}>", 64),
-        "desc.layout"),
+    *[(to_any_memory, "sm_90", (f"tensordesc<fp32[64],{gl.NVMMASharedLayout(0, 32, 1)}>", 64),
+        "desc.layout")] * NAMES_LAYOUTS_OF_TMA,
     pytest.param(to_fp8, "sm_90", ("*fp64", "*fp8e4nv"), "fp32", marks=pytest.mark.slow),
 ]  # fmt: skip
 
@@ -489,7 +493,11 @@ def test_every_rule_is_provoked(tmp_path, monkeypatch):
         kernellab.compile(descriptors.gluon_copy, *types)
     silent = {function for _, function in registered} - answering
     unmet = {getattr(function, "__name__", "of a table") for function in silent}
-    taken = {"_chained": CHAINS_COMPARISONS, "_dot_sum": ADDS_DOTS_TO_FLOAT16}
+    taken = {
+        "_chained": CHAINS_COMPARISONS,
+        "_dot_sum": ADDS_DOTS_TO_FLOAT16,
+        "of a table": not NAMES_LAYOUTS_OF_TMA,
+    }
     assert unmet == {rule for rule, is_taken in taken.items() if is_taken}
 
 
