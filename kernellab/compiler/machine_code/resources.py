@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.text import joined_sizes
@@ -19,9 +19,6 @@ from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import multiprocessor_count, shared_limit
 from kernellab.errors import CompileError, TargetError
 from kernellab.records import PassRun, Target
-
-if TYPE_CHECKING:
-    from kernellab.compiler.compilations import Compilation
 
 SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 """How `ptxas -v` says what a function spills."""
@@ -384,25 +381,10 @@ def most_registers(target: Target) -> int:
     return 255 if limits is None else limits.registers_per_thread
 
 
-def occupancy_of(
-    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
-) -> Occupancy:
-    """`occupancy` for a compiled kernel, with its own warps unless others are given."""
-    own_warps = int(compilation.options["num_warps"])
-    return occupancy(
-        compilation.resources,
-        compilation.target,
-        own_warps if warps is None else warps,
-        registers=registers,
-        shared_bytes=shared_bytes,
-    )
-
-
 def occupancy(
     resources: Resources,
     target: Target,
     warps: int,
-    *,
     registers: int | None = None,
     shared_bytes: int | None = None,
 ) -> Occupancy:
