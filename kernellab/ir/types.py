@@ -194,18 +194,11 @@ class ResidueType(ParametrizedAttribute, TypeAttribute):
 
 _DTYPES: dict[str, numpy.dtype] = {
     "i1": numpy.dtype(numpy.bool_),
-    "i8": numpy.dtype(numpy.int8),
-    "i16": numpy.dtype(numpy.int16),
-    "i32": numpy.dtype(numpy.int32),
-    "i64": numpy.dtype(numpy.int64),
-    "si8": numpy.dtype(numpy.int8),
-    "si16": numpy.dtype(numpy.int16),
-    "si32": numpy.dtype(numpy.int32),
-    "si64": numpy.dtype(numpy.int64),
-    "ui8": numpy.dtype(numpy.int8),
-    "ui16": numpy.dtype(numpy.int16),
-    "ui32": numpy.dtype(numpy.int32),
-    "ui64": numpy.dtype(numpy.int64),
+    **{
+        f"{sign}i{bits}": numpy.dtype(f"int{bits}")
+        for sign in ("", "s", "u")
+        for bits in (8, 16, 32, 64)
+    },
     "index": numpy.dtype(numpy.int64),
     "f16": numpy.dtype(numpy.float16),
     "f32": numpy.dtype(numpy.float32),
