@@ -21,7 +21,6 @@ from kernellab import triton_api
 from kernellab.checker.kernel_source import (
     NotReadable,
     Source,
-    called,
     in_brackets,
     is_condition,
     mask_argument,
@@ -40,7 +39,7 @@ from kernellab.checker.rewrites import (
 )
 from kernellab.checker.session import Work
 from kernellab.common.system import OutOfTime, limited
-from kernellab.common.text import element_text, number_text
+from kernellab.common.text import called, element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.results import Within, elements_off, is_finite, is_within
 from kernellab.records.launches import DEFAULT

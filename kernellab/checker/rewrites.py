@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernellab import triton_api
-from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
+from kernellab.checker.kernel_source import Source, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
-from kernellab.common.text import counted
+from kernellab.common.text import called, counted
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,12 @@ def parsed(source: str) -> ast.Module:
         return ast.Module([], [])
 
 
+def called(call: ast.Call) -> str:
+    """Return the last name of the function that is called: "load" for `tl.load`; "" for none."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 _OURS = Path(__file__).parents[1]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import triton
 
 from kernellab import triton_api
-from kernellab.common.text import shown
+from kernellab.common.text import called, shown
 from kernellab.compiler.arguments import StatedType, annotated_type
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
@@ -330,7 +330,7 @@ class _Reader:
     # -- calls -------------------------------------------------------------------------------------
 
     def _read_call(self, call: ast.Call) -> None:
-        name = _called_name(call)
+        name = called(call)
         helper = self._helper(call.func)
         if helper is not None:
             self._read_helper_call(call, helper)
@@ -415,7 +415,7 @@ class _Reader:
         elif isinstance(expression, ast.IfExp):
             yield from self._summands(expression.body)
             yield from self._summands(expression.orelse)
-        elif isinstance(expression, ast.Call) and _called_name(expression) in _PASSES_POINTER_ON:
+        elif isinstance(expression, ast.Call) and called(expression) in _PASSES_POINTER_ON:
             function = expression.func
             if isinstance(function, ast.Attribute) and function.attr == "to":
                 yield from self._summands(function.value)
@@ -443,15 +443,8 @@ def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if not (isinstance(node, ast.Call) and _called_name(node) == "load"):
+        if not (isinstance(node, ast.Call) and called(node) == "load"):
             waiting += ast.iter_child_nodes(node)
-
-
-def _called_name(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
