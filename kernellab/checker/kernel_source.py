@@ -121,6 +121,10 @@ class Source:
         lines.insert(place, f"{' ' * statement.col_offset}{line}\n")
         return "".join(lines)
 
+    def with_argument(self, call: ast.Call, argument: str) -> str:
+        """Return the text of a call with an argument more."""
+        return f"{self.of(call)[:-1].rstrip(', ')}, {argument})"
+
     # What the launch gives
 
     def named(self, *kinds: type) -> list[str]:
