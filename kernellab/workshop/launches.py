@@ -581,10 +581,6 @@ def _product(
     return Case((_tiles(m, tile[0]), _tiles(n, tile[1]), *batch), arguments, ("c_ptr",), blocks)
 
 
-def _other_tile(draw: Draw) -> tuple[int, int, int]:
-    return 64, draw.of((16, 32)), draw.of((16, 32))
-
-
 _WIDE = (16, 64, 32)
 """A tile that is the largest along the columns, and as large along no two axes."""
 
@@ -598,7 +594,7 @@ def _matmuls(draw: Draw, extra: bool) -> Iterator[Case]:
         draw, draw.size(1, 9), draw.uneven(18, 40, 16), draw.size(1, 9), (16, 16, 16), extra
     )
     m, n, k = (draw.uneven(91, 160, 16) for _ in range(3))
-    yield _matmul(draw, m, n, k, _other_tile(draw), extra)
+    yield _matmul(draw, m, n, k, (64, draw.of((16, 32)), draw.of((16, 32))), extra)
 
 
 def batched_matrices(draw: Draw) -> Iterator[Case]:
@@ -738,7 +734,7 @@ def _attention(
         q[0], q[-1], q[-2] = -3072, 64 * k[-1], 64 * k[0]
     rows = blocks.get("BLOCK_Q", queries)
     return Case(
-        (-(-queries // rows),),
+        (_tiles(queries, rows),),
         {
             "q_ptr": q, "k_ptr": k, "v_ptr": v,
             "z_ptr": torch.zeros(queries, width, dtype=torch.float16),
