@@ -373,12 +373,10 @@ def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
 
 @per_code
 def _shows_addresses(code: ProgramCode) -> bool:
-    return any(map(_shows_address, code.module.walk()))
-
-
-def _shows_address(op: Operation) -> bool:
-    return isinstance(op, tt.PtrToIntOp | tt.MakeTensorDescOp) or any(
-        "divisibility" in name for name in op.attributes
+    return any(
+        isinstance(op, tt.PtrToIntOp | tt.MakeTensorDescOp)
+        or any("divisibility" in name for name in op.attributes)
+        for op in code.module.walk()
     )
 
 

@@ -842,7 +842,8 @@ class Proof:
                 if operations.global_effect(op) != "load" and _is_by_pointers(op):
                     stores.append(op)
         pairs = itertools.combinations_with_replacement(stores, 2)
-        plain = [pair for pair in pairs if not all(_is_atomic(op) for op in pair)]
+        atomic = operations.Atomic
+        plain = [pair for pair in pairs if not all(operations.has(op, atomic) for op in pair)]
         self.open = [OpenQuestion(ops, "") for ops in (*accesses, *plain)]
         self.decide(Prover())
 
@@ -985,10 +986,6 @@ class _Collision:
     def _replaced(self, change: Mapping[str, Polynomial]) -> _Collision:
         facts = [fact.replaced(change) for fact in self.facts]
         return _Collision(self.distance.replaced(change), facts, self.prover)
-
-
-def _is_atomic(op: Operation) -> bool:
-    return operations.has(op, operations.Atomic)
 
 
 def _fixed_grid(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:

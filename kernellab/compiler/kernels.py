@@ -334,10 +334,8 @@ class _Reader:
         helper = self._helper(call.func)
         if helper is not None:
             self._read_helper_call(call, helper)
-        elif self._is_method_of_parameter(call) and name in _ACCESSES:
-            assert isinstance(call.func, ast.Attribute)
-            assert isinstance(call.func.value, ast.Name)
-            self.descriptors.add(call.func.value.id)
+        elif (owner := self._owner(call)) and name in _ACCESSES:
+            self.descriptors.add(owner)
             self._count_as_integers(call.args[:1])
         elif name in _ACCESSES or name.startswith("atomic_"):
             self._read_access(call, name)
@@ -371,13 +369,10 @@ class _Reader:
             if role in ("pointer", "integer"):
                 self._count_as_integers([value])
 
-    def _is_method_of_parameter(self, call: ast.Call) -> bool:
-        function = call.func
-        return (
-            isinstance(function, ast.Attribute)
-            and isinstance(function.value, ast.Name)
-            and function.value.id in self.parameters
-        )
+    def _owner(self, call: ast.Call) -> str:
+        """The parameter of which a method is called; "" for any other call."""
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        return owner.id if isinstance(owner, ast.Name) and owner.id in self.parameters else ""
 
     def _helper(self, function: ast.expr) -> Any:
         value: Any = None

@@ -424,7 +424,8 @@ class MissingWait(Detector):
             return True
         if has(operation, OrdersWarpGroups):
             return bool(_group(operation)) or ttg.cta_count([*parents(operation)][-1]) > 1
-        is_use = any(map(_is_product, operation.operands))
+        products = ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp  # and what waited for them
+        is_use = any(isinstance(value.owner, products) for value in operation.operands)
         is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
         return is_use and not is_move and not operation.regions
 
@@ -929,11 +930,6 @@ _OF_CLUSTERS = ttng.FenceMbarrierInitReleaseClusterOp | ttng.ClusterArriveOp | t
 def _line(operation: Operation) -> str:
     frames = locate(operation.location).frames
     return f" on line {frames[0].line}" if frames else ""
-
-
-def _is_product(value: SSAValue) -> bool:
-    """Whether a value is, or was waited for as, the result of a product."""
-    return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
 
 
 @functools.lru_cache(256)
