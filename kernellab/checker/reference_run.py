@@ -47,6 +47,7 @@ from kernellab.checker.shadow_values import (
     Shadow,
     Shadows,
     StoredShadows,
+    lanes_of,
     moved,
     passes_on,
     reach,
@@ -456,9 +457,7 @@ class Followed(Shadows):
         request = access.request
         assert isinstance(request, Store | Atomic)
         stored = numbers(value, request.value, unsigned)
-        on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
-        index = with_program_axis(access.index, access.rank)
-        stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
+        index, on, stored, shadow = lanes_of(access, stored, shadow)
         exact = with_distance(stored, shadow)
         wrong = on & (shadow != 0) & self.cause.is_off(value, stored, exact, on)
         if not wrong.any():

@@ -38,6 +38,12 @@ def with_program_axis(value: Value, rank: int) -> Array:
     return array if array.ndim > rank else array[None]
 
 
+def lanes_of(access: CheckedAccess, *more: Any) -> Sequence[Array]:
+    """The index of each lane of an access, which lanes are on, and `more`, of one shape."""
+    on = True if access.on is None else with_program_axis(access.on, access.rank)
+    return numpy.broadcast_arrays(with_program_axis(access.index, access.rank), on, *more)
+
+
 class Shadows(ABC):
     """The shadows of all values of a run, as far as it has come."""
 
@@ -320,10 +326,7 @@ class StoredShadows:
         if shadow is None and written is None:
             return None
         numbers = numpy.zeros((1,) * (access.rank + 1), self._kind) if shadow is None else shadow
-        on = True if access.on is None else with_program_axis(access.on, access.rank)
-        index, numbers, lanes = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), numbers, on
-        )
+        index, lanes, numbers = lanes_of(access, numbers)
         if written is None:
             written = numpy.zeros(len(access.buffer.elements), self._kind)
             self._of[_key(access)] = written
@@ -345,10 +348,7 @@ class StoredShadows:
         written = self._of.setdefault(
             _key(access), numpy.zeros(len(access.buffer.elements), self._kind)
         )
-        on = True if access.on is None else with_program_axis(access.on, access.rank)
-        index, numbers, lanes = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), shadow, on
-        )
+        index, lanes, numbers = lanes_of(access, shadow)
         numpy.add.at(written, index[lanes], numbers[lanes])
 
     def of_tensor(self, tensor: torch.Tensor) -> Shadow:

@@ -18,7 +18,7 @@ from kernellab.checker.detectors.races import Race
 from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
 from kernellab.checker.happens_before import releases
 from kernellab.checker.records import Proposal
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, lanes_of
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.errors import KernelLabError
 from kernellab.interpreter.execution.program import (
@@ -145,11 +145,8 @@ class MissingBarrier(Detector):
             return
         extents = shape(_pointers(access.operation).type)
         lanes = numpy.arange(int(numpy.prod(extents))).reshape((1, *extents))
-        index, on, program, lane = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-            programs.linear.reshape((-1,) + (1,) * access.rank),
-            lanes,
+        index, on, program, lane = lanes_of(
+            access, programs.linear.reshape((-1,) + (1,) * access.rank), lanes
         )
         index, program, lane = index[on], program[on], lane[on]
         for before in _HAZARDS[way]:

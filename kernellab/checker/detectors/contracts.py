@@ -17,7 +17,7 @@ from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.nan_sources import is_users
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, lanes_of, with_program_axis
 from kernellab.common.containers import sparse_zeros
 from kernellab.common.text import number_text, number_texts
 from kernellab.errors import SourcePosition, suggestion
@@ -203,10 +203,7 @@ class OverwrittenArgument(Detector):
         if key not in self._writes:
             self._writes[key] = sparse_zeros(len(buffer.elements), numpy.int32)
         writes = self._writes[key]
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-        )
+        index, on = lanes_of(access)
         if not isinstance(access.request, global_memory.Store):
             writes[index[on]] = -1
             return
@@ -447,10 +444,7 @@ class AutotunedInPlace(Detector):
             size = len(buffer.elements)
             self._used[key] = _Used(numpy.zeros(size, bool), numpy.zeros(size, bool))
         used = self._used[key]
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-        )
+        index, on = lanes_of(access)
         elements = index[on]
         if access.action != "store":
             fresh = elements[~used.written[elements]]

@@ -18,7 +18,7 @@ from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.records import Proposal
 from kernellab.checker.session import Change
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import with_program_axis
+from kernellab.checker.shadow_values import lanes_of
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
 from kernellab.interpreter.codegen.indices import Form, form_of
@@ -429,9 +429,7 @@ def _repeating(op: Operation) -> Change:
             return request
         if request.mask is None or request.other is not None or not access.rank:
             return request
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), with_program_axis(access.on, access.rank)
-        )
+        index, on = lanes_of(access)
         first = numpy.argmax(on, axis=-1)[..., None]
         place = numpy.take_along_axis(index, first, -1)
         values = access.buffer.elements.take(place, mode="clip")
