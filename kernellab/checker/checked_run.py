@@ -380,6 +380,12 @@ def _shows_addresses(code: ProgramCode) -> bool:
     )
 
 
+def on_line(op: Operation) -> str:
+    """Return " on line 12", where an operation is; "" if that is not known."""
+    frames = locate(op.location).frames
+    return f" on line {frames[0].line}" if frames else ""
+
+
 # The names of a kernel's values in messages.
 
 

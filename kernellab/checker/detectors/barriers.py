@@ -12,7 +12,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, storages_of
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, on_line, storages_of
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.races import Race
 from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
@@ -241,21 +241,19 @@ class MissingBarrier(Detector):
     def _report(self, suspect: _Suspect, apart: Array, first: Array, second: Array) -> None:
         access, at = suspect.access, int(numpy.argmax(apart))
         name, element = access.buffer.name, access.coordinates(int(suspect.index[at]))
-        frames = locate(suspect.first.location).frames
-        line = f" on line {frames[0].line}" if frames else ""
         here = suspect.releases[0] if suspect.releases else suspect.second
         before, after = f"{_way(suspect.first)}s", f"{_VERBS[_way(suspect.second)]}s"
-        start = f"thread {first[at]} {before} {access.named(element)}{line}, and thread"
+        place = f"{access.named(element)}{on_line(suspect.first)}"
+        start = f"thread {first[at]} {before} {place}, and thread"
         message = (
             f"{start} {second[at]} of the same program {after} it here, without a barrier between: "
             f"the {_way(suspect.second)} may come before the {_way(suspect.first)}"
         )
         if suspect.releases:
-            frames = locate(suspect.second.location).frames
-            line = f" on line {frames[0].line}" if frames else ""
             message = (
                 f"{start} 0 of the same program makes this atomic, without a barrier between: "
-                f"another program, which {after} the element{line}, may come before the store"
+                f"another program, which {after} the element{on_line(suspect.second)}, may come "
+                "before the store"
             )
         facts: dict[str, Any] = {
             "kind": self.kinds[0],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, on_line
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
@@ -226,8 +226,7 @@ class OverwrittenArgument(Detector):
         if not lost.any():
             return
         first = self._accesses[int(before[lost][0]) - 1]
-        position = (locate(first.operation.location).frames or (None,))[0]
-        line = "" if position is None else f" on line {position.line}"
+        line = on_line(first.operation)
         mine, other = access.buffer.name, first.buffer.name
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
