@@ -38,6 +38,12 @@ def with_program_axis(value: Value, rank: int) -> Array:
     return array if array.ndim > rank else array[None]
 
 
+def whole_tile(value: Value, extents: tuple[int, ...]) -> Array:
+    """A tile with all its elements, also where they agree; programs first."""
+    array = with_program_axis(value, len(extents))
+    return numpy.broadcast_to(array, (len(array), *extents))
+
+
 def lanes_of(access: CheckedAccess, *more: Any) -> Sequence[Array]:
     """The index of each lane of an access, which lanes are on, and `more`, of one shape."""
     on = True if access.on is None else with_program_axis(access.on, access.rank)
@@ -282,9 +288,8 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
             joined = join.reduce(array, axis=op.axis.value.data - len(source))
         case tt.ScanOp():
             axis = op.axis.value.data - len(source)
-            whole = numpy.broadcast_to(array, (len(array), *source))
             backwards = bool(op.reverse.value.data)
-            joined = accumulate(join, whole, axis, backwards)
+            joined = accumulate(join, whole_tile(array, source), axis, backwards)
         case tt.DotOp() | ttng.WarpGroupDotOp() if position < 2:
             joined = join.reduce(array, axis=-1 - position, keepdims=True)
         case _ if not source:

@@ -17,7 +17,7 @@ from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.nan_sources import is_users
-from kernellab.checker.shadow_values import Array, lanes_of, with_program_axis
+from kernellab.checker.shadow_values import Array, lanes_of, whole_tile, with_program_axis
 from kernellab.common.containers import sparse_zeros
 from kernellab.common.text import number_text, number_texts
 from kernellab.errors import SourcePosition, suggestion
@@ -157,10 +157,8 @@ def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequen
 
 def _along_axis(value: Array, operand: SSAValue, op: tt.ReduceOp | tt.ScanOp) -> Array:
     """Return the numbers of a tile, with those that are combined along the last axis."""
-    extents, axis = shape(operand.type), op.axis.value.data
-    tile = with_program_axis(widen(value), len(extents))
-    tile = numpy.broadcast_to(tile, (len(tile), *extents))
-    return numpy.moveaxis(tile, axis + 1, -1)
+    tile = whole_tile(widen(value), shape(operand.type))
+    return numpy.moveaxis(tile, op.axis.value.data + 1, -1)
 
 
 def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:

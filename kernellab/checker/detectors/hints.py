@@ -21,7 +21,7 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.kernel_source import NotReadable, Source, mask_argument
 from kernellab.checker.records import Finding, Proposal
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, whole_tile, with_program_axis
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import has_copy_engine
@@ -373,10 +373,8 @@ def _is_divided(value: SSAValue) -> bool:
 
 def _whole(value: Any, extents: tuple[int, ...]) -> Array:
     """Return a tile with all its elements, programs first; a scalar as a tile of one element."""
-    array = with_program_axis(value, len(extents))
-    if not extents:
-        return array.reshape(-1, 1)
-    return numpy.broadcast_to(array, (len(array), *extents))
+    whole = whole_tile(value, extents)
+    return whole if extents else whole.reshape(-1, 1)
 
 
 def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> bool:
