@@ -359,15 +359,10 @@ class UnbracedEncoding(Encoding, ABC):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Fields:
         """The fields between `<` and `>`."""
-        if parser.parse_optional_punctuation("<") is None:
-            return Fields()
-        if parser.parse_optional_punctuation(">"):
-            return Fields()
-        items = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: _parse_field(parser)
+        items = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.ANGLE, lambda: _parse_field(parser)
         )
-        parser.parse_punctuation(">")
-        return Fields(tuple(items))
+        return Fields(tuple(items or ()))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -397,14 +392,11 @@ def _parse_value(parser: AttrParser) -> Value:
         return integer
     if (string := parser.parse_optional_str_literal()) is not None:
         return StringAttr(string)
-    if parser.parse_optional_punctuation("{"):
-        if parser.parse_optional_punctuation("}"):
-            return Fields()
-        entries = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: _parse_field(parser)
-        )
-        parser.parse_punctuation("}")
-        return Fields(tuple(entries))
+    fields = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.BRACES, lambda: _parse_field(parser)
+    )
+    if fields is not None:
+        return Fields(tuple(fields))
     if (keyword := parser.parse_optional_identifier()) is not None:
         return keyword
     return parser.parse_attribute()
