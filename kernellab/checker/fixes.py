@@ -307,9 +307,7 @@ def one_expected(result: WrongTensor) -> str | None:
 
 
 def _broadcast_arguments(result: WrongTensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the arguments of floats that have a number for each element, row or column of a result,
-    in a shape that broadcasts to the result's.
-    """
+    """Yield the arguments of floats whose shape broadcasts to that of a result."""
     right = result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
@@ -795,9 +793,7 @@ class Trial:
         return replace(finding, advice=f"{words} right.")
 
     def _is_computed(self, argument: str, source: str) -> bool:
-        """Return whether a right result comes from the changed kernel, and not from before: a
-        kernel that does nothing may be right, too.
-        """
+        """Return whether a right result comes from the changed kernel, and not from before."""
         given, due = self.values.get(argument), self.expected[argument]
         if not isinstance(given, torch.Tensor) or not is_within(given, due):
             return True

@@ -579,11 +579,7 @@ def _limit(op: Operation) -> float:
 def _reached(
     values: Iterable[SSAValue], *, until_sums: bool
 ) -> tuple[list[Operation], list[SSAValue]]:
-    """Return the operations that use `values`, and the reductions among their results.
-
-    Args:
-        values: values of one function, followed element by element through loops and branches.
-    """
+    """Return the operations that use values of a function, and the reductions among the results."""
 
     def step(value: SSAValue) -> Iterator[SSAValue]:
         yield from flow.targets(value)

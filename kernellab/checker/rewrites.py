@@ -798,9 +798,7 @@ def _in_turn(*changes: Iterable[_Any]) -> Iterator[_Any]:
 
 
 def _renamed(mine: str, other: str, new: str) -> str:
-    """Return a new line with the names of another line in place of those of a line; "" if the two
-    lines differ in more than their names.
-    """
+    """Return a new line with another line's names; "" if the two differ in more than names."""
     tokens, others = _TOKEN.findall(mine), _TOKEN.findall(other)
     names = dict(zip(tokens, others))
     if mine == other or [names.get(token) for token in tokens] != others:

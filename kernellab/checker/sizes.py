@@ -470,12 +470,7 @@ class Values:
     def _symbol(
         self, kind: str, *of: SSAValue | Operation | Condition, natural: bool = True
     ) -> Polynomial:
-        """A new integer.
-
-        Args:
-            of: what it differs with between the turns of a loop.
-            natural: whether it is known to be at least 0.
-        """
+        """A new integer; `of`: what it differs with between the turns of a loop."""
         name = f"{kind} {len(self.about)}"
         number = Polynomial.of(name)
         for each in [name] if natural else [name, f"{name}-"]:

@@ -183,9 +183,7 @@ def _tiles(size: int, tile: int) -> int:
 
 
 def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
-    """Yield launches with whole blocks, a remainder, few elements, a remainder of one element,
-    other block sizes, and many more elements.
-    """
+    """Yield launches with whole blocks, remainders, few and many elements, other blocks."""
     yield _vectors(draw, 4 * 128, 128, *inputs, **numbers)
     yield _vectors(draw, draw.uneven(513, 1023, 128), 128, *inputs, **numbers)
     yield _vectors(draw, draw.size(1, 20), 64, *inputs, **numbers)
@@ -199,9 +197,7 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
 
 
 def _up_to_nan(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases; in the last one, x has zeros, a subnormal and a large number, infinity and
-    NaN.
-    """
+    """Yield the cases; x of the last has zeros, a subnormal, a large number, infinity and NaN."""
     *others, last = cases
     last.arguments["x_ptr"].view(-1)[3:9] = torch.tensor(
         [0.0, -0.0, 1e-40, 1e5, math.inf, math.nan]

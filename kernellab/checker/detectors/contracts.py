@@ -43,7 +43,6 @@ class NotAssociative(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation combines by a function of the user."""
         if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
             return False
         inner = list(operation.combine.block.ops)

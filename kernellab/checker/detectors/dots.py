@@ -85,7 +85,6 @@ class DotPrecision(Detector):
         return tt.rounds_operands(operation)
 
     def computed(self, computed: Computed) -> None:
-        """Compare a dot, or what a loop has accumulated."""
         op = computed.operation
         if isinstance(op, mlir.ForOp):
             for inner in op.block.ops:

@@ -173,7 +173,6 @@ class BrokenHints(Detector):
         return bool(_promises(operation))
 
     def computed(self, computed: Computed) -> None:
-        """Check the hints of the operation."""
         op = computed.operation
         match op:
             case mlir.AssumeOp():
@@ -395,12 +394,7 @@ def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> boo
 
 
 def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Broken]:
-    """Return the hints that are false for elements of a tile.
-
-    Args:
-        values: the tile, programs first.
-        placed: the numbers that must be divisible: the values, or their addresses in bytes.
-    """
+    """Return the hints that are false for a tile; `placed` are the values or their addresses."""
     divisibility, contiguity, constancy = promise.numbers.values()
     broken = []
     for d in range(values.ndim - 1):
@@ -422,12 +416,7 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
 
 
 def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
-    """Return which elements do not differ by `step` from the element before them in a run of `run`.
-
-    Args:
-        rows: the tile, with the dimension in question moved to its end.
-        dimension: where the dimension belongs in the result.
-    """
+    """Return which elements of a run do not differ by `step` from the element before them."""
     wrong = numpy.zeros(rows.shape, numpy.bool_)
     wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
     wrong[..., ::run] = False
@@ -475,18 +464,15 @@ class FailedAssertion(Detector):
         """Of each masked load, the elements that it enables."""
 
     def before(self, access: CheckedAccess) -> None:
-        """Record the elements that a masked load enables."""
         op = access.operation
         if isinstance(op, tt.LoadOp) and op.mask is not None and access.request.mask is not None:
             self._on[op] = with_program_axis(access.request.mask, access.rank)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is an assertion."""
         return isinstance(operation, tt.AssertOp)
 
     def computed(self, computed: Computed) -> None:
-        """Check the assertion in every active program."""
         op = computed.operation
         assert isinstance(op, tt.AssertOp)
         rank = len(shape(op.condition.type))
@@ -564,13 +550,11 @@ class DescriptorAlignment(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation makes or uses a descriptor."""
         return isinstance(operation, tt.MakeTensorDescOp) or operations.has(
             operation, operations.DescriptorAccess
         )
 
     def computed(self, computed: Computed) -> None:
-        """Check the descriptor's base address and its strides, or the offset of a block."""
         op = computed.operation
         if isinstance(op, tt.MakeTensorDescOp):
             (descriptor,) = computed.results
@@ -594,12 +578,7 @@ class DescriptorAlignment(Detector):
         what: int | Literal["offset"] | None,
         sizes: Numbers,
     ) -> None:
-        """Report sizes in bytes that are not multiples of 16.
-
-        Args:
-            what: the dimension of a stride, or the offset of a block; None for the base address.
-            sizes: one number for each program, or one for all.
-        """
+        """Report sizes that are not multiples of 16 bytes; `what` None is the base address."""
         faulty = (sizes % UNIT != 0) & computed.taking_part(0)
         if not faulty.any():
             return
@@ -665,7 +644,6 @@ class RepeatedRandom(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        """Return whether there are several programs."""
         return run.programs > 1
 
     @classmethod
@@ -688,7 +666,6 @@ class RepeatedRandom(Detector):
             self._alike[line] = self._alike.get(line, True) and is_alike
 
     def end(self) -> None:
-        """Name the lines whose random numbers are the same in all programs."""
         self.notes = tuple(
             f"The random numbers of line {line} are the same in every program, because their seed "
             "and offsets are. If each element needs its own, add tl.program_id(0) times the size "

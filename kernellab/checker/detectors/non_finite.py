@@ -106,7 +106,6 @@ class NonFiniteOrigins(Detector):
         return bool(operation.results)
 
     def computed(self, computed: Computed) -> None:
-        """Follow the values through the operation."""
         outer = operations.function_of_elements(computed.operation)
         if outer is None:
             self._note_decision(computed)
@@ -115,7 +114,6 @@ class NonFiniteOrigins(Detector):
             self._origins.elements.follow(outer, computed)
 
     def before(self, access: CheckedAccess) -> None:
-        """Record which of the stored values have an origin."""
         request, value = access.request, stored_value(access.operation)
         self._note_place(access)
         if not isinstance(request, Store | Atomic) or value is None or is_pointer(value.type):
@@ -129,7 +127,6 @@ class NonFiniteOrigins(Detector):
             self._note(access, stored, written.index, written.numbers)
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
-        """Record the origins of the loaded values."""
         if isinstance(access.request, Load):
             if access.on is not None:
                 self._origins.on[access.operation] = access.on
@@ -265,7 +262,6 @@ class NonFinite(TwoPhaseDetector):
         return dtype(operation.results[0].type).itemsize == 1
 
     def before(self, access: CheckedAccess) -> None:
-        """Check the stored values."""
         request = access.request
         if self.is_suspect or not isinstance(request, Store | Atomic):
             return
