@@ -208,28 +208,20 @@ class MissingOther(Detector):
         if may_leave_masked_lanes_open(target):
             return {"message": start + effect, "why": _OPEN.format(target=target)}
         deciding = self._decided_by_zeros(session, op)
-        if deciding is None and _is_multiplied(op):
+        if deciding is None and not _is_multiplied(op):
             return {
                 "message": start + effect,
-                "why": _ZEROS_AFFECT.format(target=target),
-                "proposals": _proposals(op, "1.0", "1"),
-            }
-        if deciding is None:
-            why = _ZEROS.format(target=target)
-            return {
-                "message": start + effect,
-                "why": why,
+                "why": _ZEROS.format(target=target),
                 "severity": "note",
                 "proposals": _proposals(op, "0.0", "0"),
             }
-        words, filling = deciding
-        sign = "-" if filling.number < 0 else ""
-        infinity = f'{sign}float("inf")'
-        return {
-            "message": start + words,
-            "why": _ZEROS_AFFECT.format(target=target),
-            "proposals": _proposals(op, infinity, ""),
-        }
+        words, proposals = effect, _proposals(op, "1.0", "1")
+        if deciding is not None:
+            words, filling = deciding
+            sign = "-" if filling.number < 0 else ""
+            proposals = _proposals(op, f'{sign}float("inf")', "")
+        why = _ZEROS_AFFECT.format(target=target)
+        return {"message": start + words, "why": why, "proposals": proposals}
 
     def _decided_by_zeros(
         self, session: CheckSession, op: Operation
