@@ -217,12 +217,7 @@ class Step:
         return below_zero(exact, taken) if isinstance(self.operation, mlir.CmpIOp) else exact
 
 
-def numbers(
-    source: SSAValue,
-    value: Any,
-    unsigned: Values,
-    signed: bool | None = None,
-) -> Array:
+def numbers(source: SSAValue, value: Any, unsigned: Values, signed: bool | None = None) -> Array:
     """Return a value as float64, programs first; integers as `signed` ones, if that is given."""
     rank = len(shape(source.type))
     if not is_pointer(source.type) and is_float_type(dtype(source.type)):

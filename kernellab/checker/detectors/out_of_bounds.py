@@ -12,11 +12,7 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, name_of, on
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
 from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, form_of, lane_of
-from kernellab.interpreter.execution.bounds_advice import (
-    Extents,
-    LaneValues,
-    bounds_advice,
-)
+from kernellab.interpreter.execution.bounds_advice import Extents, LaneValues, bounds_advice
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import mlir, operations, tt

@@ -522,11 +522,8 @@ class OrderDependence(Detector):
         self, op: Operation | None, facts: dict[str, Any], programs: Sequence[int], count: int
     ) -> None:
         frames = () if op is None else locate(op.location).frames
-        where = {
-            "places": frames[::-1],
-            "advice": _ORDER_ADVICE,
-        }
-        self.collector.add("order", {**where, **facts}, programs, count)
+        facts = {"places": frames[::-1], "advice": _ORDER_ADVICE, **facts}
+        self.collector.add("order", facts, programs, count)
 
 
 _RESIDENT = (
