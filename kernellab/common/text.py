@@ -194,6 +194,17 @@ def called(call: ast.Call) -> str:
 _OURS = Path(__file__).parents[1]
 
 
+def split_at_commas(text: str) -> list[str]:
+    """The parts between the commas outside of brackets, without spaces around them."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "<[{(") - (character in ">]})")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()]
+
+
 def what_it_raised(function: str, error: Exception) -> str:
     """Return "reference raised KeyError: 'n'", with the user's line if there is one."""
     words = f"{function} raised {type(error).__name__}: {error}"

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.text import shown
+from kernellab.common.text import shown, split_at_commas
 from kernellab.errors import ArgumentError, nearest
 from kernellab.records import Origin
 
@@ -131,16 +131,8 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _split(text: str) -> list[str]:
-    entries = [""]
-    depth = 0
-    for character in text:
-        depth += (character in "<[(") - (character in ">])")
-        if character == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += character
-    entries = [entry.strip() for entry in entries]
-    if entries and not entries[-1]:
+    entries = split_at_commas(text)
+    if not entries[-1]:
         entries.pop()
     if "" in entries:
         raise ArgumentError(

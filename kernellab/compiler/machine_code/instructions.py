@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kernellab import triton_api
 from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
+from kernellab.common.text import split_at_commas
 from kernellab.compiler.machine_code.cubin import Section, sections
 from kernellab.compiler.records import ControlCodes, Instruction
 from kernellab.errors import CompileError, MachineError, NotRecorded
@@ -478,14 +479,7 @@ def split_operands(text: str) -> tuple[str, ...]:
     # nvdisasm remarks on an indirect branch, "(*...*)";
     # in Triton 3.6 also on scheduling, "?trans1" in a separate column.
     text = re.sub(r" ?\(\*.*| \?\w+$", "", " ".join(text.split())).strip()
-    parts, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "[{(") - (character in "]})")
-        if character == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    parts.append(text[start:].strip())
-    return tuple(part for part in parts if part)
+    return tuple(filter(None, split_at_commas(text)))
 
 
 def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
