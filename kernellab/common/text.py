@@ -191,9 +191,6 @@ def called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-_OURS = Path(__file__).parents[1]
-
-
 def split_at_commas(text: str) -> list[str]:
     """The parts between the commas outside of brackets, without spaces around them."""
     parts, depth, start = [], 0, 0
@@ -203,6 +200,9 @@ def split_at_commas(text: str) -> list[str]:
             parts.append(text[start:at].strip())
             start = at + 1
     return [*parts, text[start:].strip()]
+
+
+_OURS = Path(__file__).parents[1]
 
 
 def what_it_raised(function: str, error: Exception) -> str:

@@ -116,7 +116,14 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    for entry in _split(text):
+    entries = split_at_commas(text)
+    if not entries[-1]:
+        entries.pop()
+    if "" in entries:
+        raise ArgumentError(
+            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
+        )
+    for entry in entries:
         name, equals, stated = entry.rpartition("=")
         if equals:
             named[name.strip()] = _stated(stated.strip())
@@ -128,17 +135,6 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
         else:
             positional.append(_stated(entry))
     return positional, named
-
-
-def _split(text: str) -> list[str]:
-    entries = split_at_commas(text)
-    if not entries[-1]:
-        entries.pop()
-    if "" in entries:
-        raise ArgumentError(
-            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
-        )
-    return entries
 
 
 def _stated(text: str) -> Any:

@@ -22,6 +22,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.kernel_source import NotReadable, Source, mask_argument
 from kernellab.checker.records import Finding, Proposal
 from kernellab.checker.shadow_values import Array, whole_tile, with_program_axis
+from kernellab.common.text import called
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import has_copy_engine
@@ -101,7 +102,7 @@ def _calls_in(function: Any) -> Iterator[HintCall]:
 
 
 def _hint(call: ast.Call) -> str | None:
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+    name = called(call)
     return name if name in HINTS and call.args else None
 
 
