@@ -522,9 +522,6 @@ class SourceText:
     first_line: Annotated[int, Limits(1, MOST_LINES)]
     lines: tuple[str, ...]
 
-    def holds(self, line: int) -> bool:
-        return self.first_line <= line < self.first_line + len(self.lines)
-
     @property
     def tree(self) -> ast.Module:
         """The function, for reading; nothing of a damaged file."""
