@@ -331,7 +331,7 @@ class _Slice:
     def _computed(self, name: str, value: str, step: Step, lane: Lane, path: Path) -> Origin:
         """A value that a step gave, with what its statement used."""
         source = self._sources.get((step.file, step.function))
-        statement = None if source is None else statement_at(source, step.line)
+        statement = None if source is None else _statements(source).get(step.line)
         if source is None or statement is None:
             return Origin(name, value, step, note="its source is not known")
         first = statement.lineno - 1
@@ -431,7 +431,7 @@ class _Slice:
         loads, origins = self._loaded(step, lane)
         yield from loads
         source = self._sources.get((step.file, step.function))
-        statement = None if source is None else statement_at(source, step.line)
+        statement = None if source is None else _statements(source).get(step.line)
         helpers = {} if statement is None else self._returns(step, statement)
         used = {} if statement is None else dict(uses(statement, lane, helpers))
         for other, its in used.items():
@@ -501,7 +501,7 @@ class _Slice:
         own = self._sources.get((frame.file, frame.function))
         if caller is None or outer is None or own is None:
             return
-        statement = statement_at(outer, frame.call_line)
+        statement = _statements(outer).get(frame.call_line)
         given = None if statement is None else _argument_of(statement, own, name)
         for used, its in dict(uses(given, lane, ())).items() if given is not None else ():
             origin = self._variable(caller, used, its, before, path)
@@ -511,7 +511,7 @@ class _Slice:
 
 def _argument_of(statement: ast.stmt, helper: SourceText, name: str) -> ast.expr | None:
     """The expression that a statement gives for a parameter of a helper that it calls."""
-    definition = statement_at(helper, helper.first_line)
+    definition = _statements(helper).get(helper.first_line)
     if not isinstance(definition, ast.FunctionDef):
         return None
     parameters = [each.arg for each in (*definition.args.posonlyargs, *definition.args.args)]
@@ -597,11 +597,6 @@ def _before_subscript(subscript: ast.expr, lane: Lane) -> Lane:
     return tuple(at for at, axis in zip(lane, axes) if isinstance(axis, ast.Slice))
 
 
-def statement_at(source: SourceText, line: int) -> ast.stmt | None:
-    """Return the innermost statement of a function at a line of its file."""
-    return _statements(source).get(line)
-
-
 def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr]]:
     """Yield the line and the test of each `if` and `while` around a line of a function."""
     offset = source.first_line - 1
@@ -614,6 +609,7 @@ def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr
 
 @lru_cache(maxsize=64)
 def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
+    """Return the innermost statement at each line of a function, by the lines of its file."""
     statements: dict[int, ast.stmt] = {}
     for node in ast.walk(source.tree):  # outer statements before inner ones
         if isinstance(node, ast.stmt):

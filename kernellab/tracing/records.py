@@ -661,17 +661,14 @@ class Trace(Sequence[Step]):
                 break
             wanted.setdefault(step.number, set()).add(name)
         computed = dict(self._compute_again(wanted))
-        if key not in computed or self._digest_of(computed[key]) != stored.digest:
+        store = ValueStore(largest=0)
+        if key not in computed or store[store.add(computed[key])].digest != stored.digest:
             raise errors.NotRecorded(
                 f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
                 "computed another value.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         return computed
-
-    def _digest_of(self, value: Any) -> bytes:
-        store = ValueStore(largest=0)
-        return store[store.add(value)].digest
 
     def _call(self, nbytes: int) -> str:
         """The call of `kernellab.trace` that keeps values of so many bytes."""
