@@ -261,17 +261,12 @@ def _is_rounded(value: SSAValue) -> bool:
             has_floats = True
         elif isinstance(source.op, mlir.ShLIOp):
             return False
-        elif operations.has(source.op, operations.MovesElements, operations.KeepsSign) or _chooses(
-            source.op
+        elif operations.has(source.op, operations.MovesElements, operations.KeepsSign) or (
+            operations.has(source.op, operations.ReadsIntegers)
+            and source.op.name.startswith(("arith.max", "arith.min"))
         ):
             pending += source.op.operands
     return has_floats
-
-
-def _chooses(op: Operation) -> bool:
-    return operations.has(op, operations.ReadsIntegers) and op.name.startswith(
-        ("arith.max", "arith.min")
-    )
 
 
 def _limits(op: Operation, unsigned: Values) -> Any:
