@@ -12,7 +12,6 @@ import re
 from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
 from types import ModuleType
 from typing import ClassVar, Literal, TypeVar, cast
 
@@ -47,9 +46,14 @@ def has(op: Operation, *traits: type[OpTrait]) -> bool:
     return any(_trait_of(op.__class__, trait) is not None for trait in traits)
 
 
-@cache
+_known: dict[tuple[type[Operation], type[OpTrait]], OpTrait | None] = {}
+
+
 def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
-    return kind.get_trait(trait)
+    key = kind, trait
+    if key not in _known:
+        _known[key] = kind.get_trait(trait)
+    return _known[key]
 
 
 # What it computes
