@@ -244,9 +244,7 @@ def differences(results: Results, other: Results, bounds: Bounds = exactly) -> I
 def _have_the_same(
     mine: torch.Tensor, theirs: torch.Tensor, ours: LazyCopies, others: LazyCopies
 ) -> bool:
-    """Make pieces of two runs comparable: memory that neither has touched is zero in both, and the
-    original contents are copied for a run without a copy. Return False if neither touched anything.
-    """
+    """Make pieces of two runs comparable; return False if neither run touched anything."""
     copy, other = ours.of(mine), others.of(theirs)
     size, first = mine.element_size(), int(mine.storage_offset())
     extent = first * size, (first + extent_of(mine.shape, mine.stride())) * size

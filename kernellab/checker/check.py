@@ -415,9 +415,7 @@ class _Pending(threading.local):
         self._copies: dict[str, object] = {}
 
     def keep(self, launch: WatchedLaunch) -> None:
-        """Copy the arguments of a launch on the GPU. Raises GpuFault: an earlier launch failed
-        there.
-        """
+        """Copy a launch's arguments on the GPU. Raises GpuFault: an earlier launch failed."""
         if launch.device != "gpu":
             return
         try:

@@ -345,12 +345,16 @@ def was_loaded(value: SSAValue) -> bool:
     return isinstance(value, OpResult) and has(value.op, GlobalAccess)
 
 
-def storages_of(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
-    """Return the storages of arguments (see `CheckedRun.storage_of`)."""
+def tensors_among(run: CheckedRun, arguments: Arguments) -> frozenset[str]:
+    """Return the names of the tensors among arguments."""
     names = argument_names(run.call, run.code)
     numbers = range(len(names)) if arguments is EVERYTHING else arguments
-    tensors = [run.tensors[names[n]] for n in numbers if names[n] in run.tensors]
-    return frozenset(map(run.storage_of, tensors))
+    return frozenset(names[number] for number in numbers) & run.tensors.keys()
+
+
+def storages_of(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
+    """Return the storages of arguments (see `CheckedRun.storage_of`)."""
+    return frozenset(run.storage_of(run.tensors[name]) for name in tensors_among(run, arguments))
 
 
 def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
@@ -373,13 +377,17 @@ def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
 
 @per_code
 def _shows_addresses(code: ProgramCode) -> bool:
-    return any(map(_shows_address, code.module.walk()))
-
-
-def _shows_address(op: Operation) -> bool:
-    return isinstance(op, tt.PtrToIntOp | tt.MakeTensorDescOp) or any(
-        "divisibility" in name for name in op.attributes
+    return any(
+        isinstance(op, tt.PtrToIntOp | tt.MakeTensorDescOp)
+        or any("divisibility" in name for name in op.attributes)
+        for op in code.module.walk()
     )
+
+
+def on_line(op: Operation) -> str:
+    """Return " on line 12", where an operation is; "" if that is not known."""
+    frames = locate(op.location).frames
+    return f" on line {frames[0].line}" if frames else ""
 
 
 # The names of a kernel's values in messages.

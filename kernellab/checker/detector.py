@@ -278,19 +278,14 @@ class FindingCollector:
         for key, pending in self._seen.items():
             if isinstance(key, tuple) and key[0] in explained:
                 continue
-            listed = _with_first(pending.described, pending.programs.first(LISTED_PROGRAMS))
+            described = [] if pending.described is None else [pending.described]
+            listed = dict.fromkeys([*described, *pending.programs.first(LISTED_PROGRAMS)])
             yield Finding.of(
                 **{"kind": self._kind, **pending.facts},
-                programs=tuple(map(self._run.program_id, listed)),
+                programs=tuple(map(self._run.program_id, [*listed][:LISTED_PROGRAMS])),
                 count=pending.count,
                 program_count=len(pending.programs),
             )
-
-
-def _with_first(described: int | None, listed: list[int]) -> list[int]:
-    if described is None:
-        return listed
-    return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]
 
 
 class Failures:

@@ -13,7 +13,15 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Inputs
 from kernellab.checker.session import CheckSession
-from kernellab.checker.shadow_values import Array, Shadow, Shadows, moved, reach, with_program_axis
+from kernellab.checker.shadow_values import (
+    Array,
+    Shadow,
+    Shadows,
+    lanes_of,
+    moved,
+    reach,
+    with_program_axis,
+)
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.tiles import Value
@@ -47,11 +55,7 @@ class LoadedShadows(Shadows):
         self._read: dict[Operation, Shadow] = {}
 
     def read(self, access: CheckedAccess, loaded: Value) -> None:
-        index, values, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            with_program_axis(loaded, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-        )
+        index, on, values = lanes_of(access, with_program_axis(loaded, access.rank))
         shadow = numpy.zeros(index.shape, object)
         for lane in zip(*numpy.nonzero(on)):
             shadow[lane] = 1 << self._number(access, int(index[lane]), values[lane])
@@ -272,9 +276,8 @@ class _Behind(Detector):
             return
         values = [*trait.indices_of(access.operation), trait.value_of(access.operation)]
         first = int(access.buffer.elements.__array_interface__["data"][0])
-        addresses = first + with_program_axis(access.index, access.rank) * access.buffer.itemsize
-        on = True if access.on is None else with_program_axis(access.on, access.rank)
-        addresses, on = numpy.broadcast_arrays(addresses, on)
+        index, on = lanes_of(access)
+        addresses = first + index * access.buffer.itemsize
         shadow = joined([self._shadows[value] for value in values if value is not None])
         self._written.append(_Written(addresses, on, shadow, access.action == "atomic"))
 

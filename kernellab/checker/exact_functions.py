@@ -11,7 +11,6 @@ import ast
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
@@ -341,20 +340,14 @@ def _unsigned_in(code: ProgramCode, unsigned: frozenset[int]) -> Values:
     )
 
 
-@dataclass
-class _Said:
-    """What is said of values: those that have a sign, and those that have none."""
-
-    signed: set[SSAValue] = field(default_factory=set)
-    unsigned: set[SSAValue] = field(default_factory=set)
-
-    def of(self, signed: bool) -> set[SSAValue]:
-        return self.signed if signed else self.unsigned
+_Said = dict[bool, set[SSAValue]]
+"""What is said of values: True has those with a sign, and False those without."""
 
 
 def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterator[SSAValue]:
     """See `unsigned_values`; `parameters` are the numbers of the unsigned ones."""
-    read, made = _Said(), _Said()
+    read: _Said = {True: set(), False: set()}
+    made: _Said = {True: set(), False: set()}
     taken_for: dict[SSAValue, list[SSAValue]] = defaultdict(list)
     made_from: dict[SSAValue, list[SSAValue]] = defaultdict(list)
     if function.is_kernel:
@@ -363,17 +356,17 @@ def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterato
         for value in op.operands:
             signed = takes_for_signed(op)
             if signed is not None and _is_integer(value):
-                read.of(signed).add(value)
+                read[signed].add(value)
         for value, target in (*_same_sign(op), *flow.handed_on(op)):
             if _is_integer(value) and _is_integer(target):
                 taken_for[value].append(target)
                 made_from[target].append(value)
     for said, along in ((read, made_from), (made, taken_for)):
-        for values in (said.signed, said.unsigned):
+        for values in said.values():
             values |= set(flow.reached(values, along.__getitem__))
-    for value in read.unsigned | made.unsigned:
-        both_or_none = (value in read.unsigned) == (value in read.signed)
-        if value not in (made.signed if both_or_none else read.signed):
+    for value in read[False] | made[False]:
+        both_or_none = (value in read[False]) == (value in read[True])
+        if value not in (made if both_or_none else read)[True]:
             yield value
 
 
@@ -412,7 +405,7 @@ def _say_what_parameters_hold(
     assert block is not None
     for argument in block.args:
         if _is_integer(argument):
-            made.of(argument.index not in parameters).add(argument)
+            made[argument.index not in parameters].add(argument)
     objects = underlying_objects(function)
     for op in function.walk():
         access = trait_of(op, PointerAccess)
@@ -422,9 +415,9 @@ def _say_what_parameters_hold(
         if not isinstance(base, BlockArgument) or base.block is not block:
             continue
         signed, stored = base.index not in parameters, access.value_of(op)
-        made.of(signed).update(filter(_is_integer, op.results))
+        made[signed].update(filter(_is_integer, op.results))
         if stored is not None and _is_integer(stored):
-            read.of(signed).add(stored)
+            read[signed].add(stored)
 
 
 def _is_integer(value: SSAValue) -> bool:

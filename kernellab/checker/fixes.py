@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import itertools
 import math
@@ -21,7 +22,6 @@ from kernellab import triton_api
 from kernellab.checker.kernel_source import (
     NotReadable,
     Source,
-    called,
     in_brackets,
     is_condition,
     mask_argument,
@@ -37,10 +37,11 @@ from kernellab.checker.rewrites import (
     dtypes,
     names_in,
     waits_before,
+    written,
 )
 from kernellab.checker.session import Work
 from kernellab.common.system import OutOfTime, limited
-from kernellab.common.text import element_text, number_text
+from kernellab.common.text import called, element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.results import Within, elements_off, is_finite, is_within
 from kernellab.records.launches import DEFAULT
@@ -154,9 +155,7 @@ def overwritten(result: WrongTensor) -> str | None:
 
 def _made_in(loop: ast.For | ast.While, nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
     """Return the variables that a loop writes, and those that depend on an earlier iteration."""
-    targets = [*nodes, *(ast.walk(loop.target) if isinstance(loop, ast.For) else ())]
-    names = (node for node in targets if isinstance(node, ast.Name))
-    made = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    made = written(loop)
     needs: dict[str, set[str]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -197,18 +196,11 @@ def _factor(result: WrongTensor, ratio: float) -> str:
         if name in result.numbers and math.isclose(ratio, 1 / number, rel_tol=1e-3):
             return f"1 / {name}{value} times"
     is_two = 2.0 in (round(ratio, 3), round(1 / ratio, 3))  # as many pairs have it
-    pairs = () if is_two else _pairs(result.numbers)
-    for (mine, first), (other, second) in pairs:
+    pairs = itertools.permutations(result.numbers.items(), 2)
+    for (mine, first), (other, second) in () if is_two else pairs:
         if math.isclose(ratio, first / second, rel_tol=1e-3):
             return f"{mine} / {other} ({number_text(first)} / {number_text(second)}) times"
     return f"{number_text(ratio)} times"
-
-
-def _pairs(numbers: Mapping[str, float]) -> Iterator[tuple[tuple[str, float], tuple[str, float]]]:
-    for mine in numbers.items():
-        for other in numbers.items():
-            if mine != other:
-                yield mine, other
 
 
 def shifted_by_a_number(result: WrongTensor) -> str | None:
@@ -315,9 +307,7 @@ def one_expected(result: WrongTensor) -> str | None:
 
 
 def _broadcast_arguments(result: WrongTensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the arguments of floats that have a number for each element, row or column of a result,
-    in a shape that broadcasts to the result's.
-    """
+    """Yield the arguments of floats whose shape broadcasts to that of a result."""
     right = result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
@@ -381,25 +371,14 @@ def an_argument_is_missing(result: WrongTensor) -> str | None:
             if sentence := _number_of_rows(result, name, value.double()):
                 return sentence
     for name, own in _broadcast_arguments(result):
-        allowed, product = result.allowed, result.allowed * own.abs().clamp(min=1)
-        for words, mine, theirs, limit in (
-            ("The factor {} is missing from every element of {}.", left * own, right, product),
-            (
-                "Every element of {1} has the factor {0} one time too many.",
-                left,
-                right * own,
-                product,
-            ),
-            ("The term {} is missing from every element of {}.", left + own, right, allowed),
-            (
-                "Every element of {1} has the term {0} one time too many.",
-                left,
-                right + own,
-                allowed,
-            ),
+        for what, join, allowed in (
+            ("factor", torch.mul, result.allowed * own.abs().clamp(min=1)),
+            ("term", torch.add, result.allowed),
         ):
-            if _are_close(mine, theirs, limit):
-                return words.format(name, result.name)
+            if _are_close(join(left, own), right, allowed):
+                return f"The {what} {name} is missing from every element of {result.name}."
+            if _are_close(left, join(right, own), allowed):
+                return f"Every element of {result.name} has the {what} {name} one time too many."
     return None
 
 
@@ -504,17 +483,13 @@ def only_some(result: WrongTensor) -> str | None:
         if len(wrong) == last - first + 1 < size and 2 * int(region.sum()) >= region.numel():
             which = "elements" if off.ndim == 1 else ("rows", "columns")[axis] if axis < 2 else ""
             name = next((n for n, v in result.numbers.items() if v == first and first > 1), "")
+            start = f"{first} ({name})" if name else str(first)
             is_rest = last == size - 1
-            until = "on" if is_rest else f"to {last}"
             if which and first == last:
-                return f"Only {which[:-1]} {f'{first} ({name})' if name else first} is wrong."
+                return f"Only {which[:-1]} {start} is wrong."
             if which and (first or not is_rest):
-                start = f"{first} ({name})" if name else str(first)
-                return (
-                    f"Only {which} {start} {until} are wrong."
-                    if not is_rest
-                    else (f"Only {which} from {start} on are wrong.")
-                )
+                places = f"from {start} on" if is_rest else f"{start} to {last}"
+                return f"Only {which} {places} are wrong."
     return None
 
 
@@ -818,9 +793,7 @@ class Trial:
         return replace(finding, advice=f"{words} right.")
 
     def _is_computed(self, argument: str, source: str) -> bool:
-        """Return whether a right result comes from the changed kernel, and not from before: a
-        kernel that does nothing may be right, too.
-        """
+        """Return whether a right result comes from the changed kernel, and not from before."""
         given, due = self.values.get(argument), self.expected[argument]
         if not isinstance(given, torch.Tensor) or not is_within(given, due):
             return True
@@ -1071,10 +1044,9 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
     place = finding.position
     if place is None or finding.called_from:
         return
-    try:
+    statement = None
+    with contextlib.suppress(NotReadable):
         statement = _statement_at(source, kernel, place)
-    except NotReadable:
-        return
     if statement is None:
         return
     if proposal.keyword == "statement":
@@ -1086,7 +1058,8 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
                 yield source.replaced((node, proposal.new))
         elif proposal.keyword:
             if isinstance(node, ast.Call) and _takes(node, finding):
-                yield source.replaced((node, _with_keyword(source, node, proposal)))
+                keyword = f"{proposal.keyword}={proposal.new}"
+                yield source.replaced((node, source.with_argument(node, keyword)))
         elif isinstance(node, ast.Call) and called(node) in ("load", "store", "atomic_add"):
             yield from _masked(source, node, finding.argument, proposal.new)
     for node in source.nodes:  # an index or a mask may have a name, and be on a line above
@@ -1117,10 +1090,6 @@ def _may_access(call: ast.Call, argument: str) -> bool:
     return argument in names or len(names) == 1  # a_ptrs, which a loop advances
 
 
-def _with_keyword(source: Source, call: ast.Call, proposal: Proposal) -> str:
-    return f"{source.of(call)[:-1].rstrip(', ')}, {proposal.keyword}={proposal.new})"
-
-
 def _remainder(source: Source, node: ast.BinOp, proposal: Proposal) -> Iterator[str]:
     """Yield a remainder that is never negative, where the source has a name for the divisor."""
     dividend, _, divisor = proposal.old.rpartition(" % ")
@@ -1134,13 +1103,13 @@ def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> It
         return
     given = mask_argument(call)
     if given is None:
-        access = f"{source.of(call)[:-1].rstrip(', ')}, mask={condition}"
-        yield source.replaced((call, f"{access})"))
+        mask = f"mask={condition}"
+        yield source.replaced((call, source.with_argument(call, mask)))
         made = [source.assigned.get(name) for name in names_in(ast.parse(condition))]
         is_of_data = any(isinstance(node, ast.Call) and called(node) == "load" for node in made)
         # Of another mistake in the index, zeros would only hide the effect.
         if called(call) == "load" and (is_of_data or condition in source.conditions):
-            yield source.replaced((call, f"{access}, other=0)"))
+            yield source.replaced((call, source.with_argument(call, f"{mask}, other=0")))
     else:
         mask = in_brackets(source.of(given))
         yield source.replaced((given, f"{mask} & ({condition})"))

@@ -12,7 +12,13 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, place_in, storages_of
+from kernellab.checker.checked_run import (
+    CheckedAccess,
+    CheckedRun,
+    place_in,
+    storages_of,
+    stored_value,
+)
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import NO_ONE, Storage, Storages, Touch, either, has_more
 from kernellab.common.containers import distinct
@@ -20,14 +26,7 @@ from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, Store
 from kernellab.ir import tt
-from kernellab.ir.operations import (
-    Atomic,
-    GlobalAccess,
-    global_effect,
-    has,
-    may_do_anything,
-    trait_of,
-)
+from kernellab.ir.operations import Atomic, global_effect, has, may_do_anything
 
 # In which order the accesses of different programs happen, whatever the order in which programs
 # run: by atomics alone.
@@ -88,8 +87,8 @@ class Clocks:
             meaning = _BOTH
         if meaning is None:
             if access.action == "load" and storage in self._storages:
-                for place in self._known_places(storage, index):
-                    self._acquire(program, place)
+                for element in numpy.unique(index).tolist():
+                    self._acquire(program, (storage, element))
             return
         self._storages.add(storage)
         for element in numpy.unique(index).tolist():
@@ -98,11 +97,6 @@ class Clocks:
                 self._acquire(program, place)
             if meaning in (_RELEASES, _BOTH):
                 self._release(program, place)
-
-    def _known_places(self, storage: int, index: numpy.ndarray) -> Iterator[Place]:
-        for element in numpy.unique(index).tolist():
-            if (storage, element) in self._of_place:
-                yield storage, element
 
     def _acquire(self, program: int, place: Place) -> None:
         if place in self._of_place:
@@ -220,8 +214,7 @@ _UNKNOWN = _Sources(is_known=False)
 
 @lru_cache(maxsize=256)
 def _sources(op: Operation) -> _Sources:
-    trait = trait_of(op, GlobalAccess)
-    stored = None if trait is None else trait.value_of(op)
+    stored = stored_value(op)
     if stored is None:
         return _UNKNOWN
     axes, has_loads, seen = set[int](), False, set[SSAValue]()
@@ -282,18 +275,11 @@ def is_more(suspects: Suspects, known: Suspects) -> bool:
 
 def union(suspects: Suspects, other: Suspects) -> Suspects:
     """Return the suspects of both; for a storage with notes in another unit, those of `other`."""
-    return {
-        **suspects,
-        **{
-            key: (
-                like,
-                either(here, suspects[key][1])
-                if key in suspects and like.is_like(suspects[key][0])
-                else here,
-            )
-            for key, (like, here) in other.items()
-        },
-    }
+    both = {**suspects}
+    for key, (like, here) in other.items():
+        is_known = key in suspects and like.is_like(suspects[key][0])
+        both[key] = like, either(here, suspects[key][1]) if is_known else here
+    return both
 
 
 @dataclass(frozen=True)
@@ -370,11 +356,8 @@ class Tracker(Detector):
 
     def _begin(self, buffer: Buffer) -> _ElementHistory:
         key = self.run.storage_of(buffer.tensor)
-        if key in self._suspects:
-            like, suspect = self._suspects[key]
-            return _ElementHistory(Storage(buffer, like), suspect)
-        storage = Storage(buffer)
-        return _ElementHistory(storage, numpy.zeros(0, numpy.bool_))
+        like, suspect = self._suspects.get(key, (None, numpy.zeros(0, numpy.bool_)))
+        return _ElementHistory(Storage(buffer, like), suspect)
 
     def before(self, access: CheckedAccess) -> None:
         assert access.programs is not None
@@ -388,9 +371,8 @@ class Tracker(Detector):
         history: _ElementHistory = self._histories[access.buffer]
         index = history.touched(access)
         suspect, kind = history.numbers_of(index), touch_of(access)
-        if (
-            kind == "update"
-        ):  # what it acquires at this element does not order it after what was done there
+        if kind == "update":
+            # What it acquires at this element does not order it after what was done there.
             self._look_around(kind, access, program, history, suspect)
         self._clocks.pass_on(program, id(history), access, index)
         for clocks in self._if_strong.values():

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from kernellab.common.text import called
+
 
 class NotReadable(Exception):
     """A source that is not the function that it is said to be."""
@@ -119,6 +121,10 @@ class Source:
         lines.insert(place, f"{' ' * statement.col_offset}{line}\n")
         return "".join(lines)
 
+    def with_argument(self, call: ast.Call, argument: str) -> str:
+        """Return the text of a call with an argument more."""
+        return f"{self.of(call)[:-1].rstrip(', ')}, {argument})"
+
     # What the launch gives
 
     def named(self, *kinds: type) -> list[str]:
@@ -214,12 +220,6 @@ class Source:
 
 def _place(node: Any) -> tuple[int, int, int, int]:
     return node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset
-
-
-def called(call: ast.Call) -> str:
-    """Return the last name of the function that is called: "load" for `tl.load`."""
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:

@@ -272,27 +272,19 @@ def minimal(script: Any, fails: Callable[..., bool]) -> Any:
         seen.add(text)
         return is_new and fails(made, exactly=exactly)
 
-    return _minimal(script, fails_anew)
+    def still_fails(source: str) -> bool:
+        return fails_anew(script.with_source(source, script.values), exactly=True)
 
-
-def _minimal(script: Any, fails: Callable[..., bool]) -> Any:
-    script = _smaller_in_values(script, fails)
+    script = _smaller_in_values(script, fails_anew)
     before = None
     while before != script.source:
         before = script.source
-        script = _without_statements(script, fails)
+        script = script.with_source(without_statements(before, still_fails), script.values)
     source, kept = _without_parameters(script.source)
     made = script.with_source(source, kept)
-    if source != script.source and fails(made, exactly=True):
+    if source != script.source and fails_anew(made, exactly=True):
         script = made
-    return _smaller_in_values(script, fails)
-
-
-def _without_statements(script: Any, fails: Callable[..., bool]) -> Any:
-    def still_fails(source: str) -> bool:
-        return fails(script.with_source(source, script.values), exactly=True)
-
-    return script.with_source(without_statements(script.source, still_fails), script.values)
+    return _smaller_in_values(script, fails_anew)
 
 
 def _smaller_in_values(script: Any, fails: Callable[[Any], bool]) -> Any:

@@ -297,7 +297,8 @@ class Origins(Shadows):
 
     def _deciding_nan(self, op: Operation, operand: SSAValue, value: Any, shadow: Array) -> Shadow:
         """The deciding origins of an operand's NaN elements, without masked ones."""
-        decides = _is_nan(value, operand) & (shadow > 0)
+        nan = numpy.isnan(widen(with_program_axis(value, len(shape(operand.type)))))
+        decides: Array = nan & (shadow > 0)
         padding = self._padding[operand]
         if padding is not None:
             decides = decides & ~padding.astype(numpy.bool_)
@@ -424,11 +425,6 @@ def ignores_nan(op: Operation) -> bool:
     return isinstance(op, mlir.MaxNumFOp | mlir.MinNumFOp | tt.ClampFOp)
 
 
-def _is_nan(value: Any, operand: SSAValue) -> Array:
-    nan: Array = numpy.isnan(widen(with_program_axis(value, len(shape(operand.type)))))
-    return nan
-
-
 def _computes(op: Operation) -> bool:
     computes = has(op, Elementwise, DotLike, RegionsOfElements)
     return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
@@ -465,8 +461,9 @@ def _fresh(
     unknown: Any = True if numbers is None else numbers == 0
     taking_part = computed.taking_part(len(shape(op.results[0].type)))
     if isinstance(op, NARROWING) and is_float(op.operands[0]):
-        (value,), kind = _float_operands(computed), dtype(op.results[0].type)
+        kind = dtype(op.results[0].type)
         if kind.itemsize == 1:
+            value = with_program_axis(computed.operands[0], len(shape(op.operands[0].type)))
             cut = too_large_for(value, kind) & unknown & taking_part
             return [("float-overflow", cut, True)] if cut.any() else []
     bad = not_finite(result) & unknown
@@ -490,14 +487,6 @@ def _is_scaled_by_no_number(computed: Computed) -> bool:
         if dtype(operand.type).kind == "i"
     ]
     return any((scale.view(numpy.uint8) == 0xFF).any() for scale in scales)
-
-
-def _float_operands(computed: Computed) -> list[Array]:
-    return [
-        with_program_axis(value, len(shape(operand.type)))
-        for value, operand in zip(computed.operands, computed.operation.operands)
-        if is_float(operand)
-    ]
 
 
 def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]:
@@ -535,15 +524,15 @@ def advice_for(op: Operation) -> str:
         if isinstance(op.operands[0].owner, mlir.SubFOp):
             return (
                 "The subtracted value is not the maximum: subtract the maximum of the elements "
-                "that "
-                "are summed, tl.max(x, axis) along the same axis."
+                "that are summed, tl.max(x, axis) along the same axis."
             )
         x = name or "x"
         fixed = f"{function}({x} - tl.max({x}, axis))"
         is_log = any(isinstance(use, LOGARITHMS) for use in after_sums)
         again = " Add it to the logarithm of the sum." if is_log else ""
         return f"Subtract the maximum first, as softmax does: {fixed}.{again}"
-    if any(map(_adds_exponentials, alone)):
+    sums = [use.operands for use in alone if isinstance(use, mlir.AddFOp)]
+    if any(all(isinstance(each.owner, EXPONENTIALS) for each in terms) for terms in sums):
         return (
             f"Subtract the larger argument first: with m = tl.maximum(a, b), {function}(a - m) and "
             f"{function}(b - m) do not overflow. Their quotients stay the same; add m to the "
@@ -554,8 +543,7 @@ def advice_for(op: Operation) -> str:
             "Use exponentials of negative numbers only, which do not overflow: log(1 + exp(x)) "
             "is tl.maximum(x, 0) + tl.log(1 + tl.exp(-tl.abs(x)))."
         )
-    adds_one = any(isinstance(use, mlir.AddFOp) and any(map(_is_constant, use.operands))
-                   for use in alone)  # fmt: skip
+    adds_one = any(any(map(_is_constant, terms)) for terms in sums)
     argument = op.operands[0].owner
     is_difference = isinstance(argument, mlir.SubFOp) and not _is_constant(argument.operands[0])
     if is_difference and not adds_one:
@@ -577,12 +565,6 @@ def advice_for(op: Operation) -> str:
     )
 
 
-def _adds_exponentials(op: Operation) -> bool:
-    return isinstance(op, mlir.AddFOp) and all(
-        isinstance(operand.owner, EXPONENTIALS) for operand in op.operands
-    )
-
-
 def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, mlir.ConstantOp)
 
@@ -597,11 +579,7 @@ def _limit(op: Operation) -> float:
 def _reached(
     values: Iterable[SSAValue], *, until_sums: bool
 ) -> tuple[list[Operation], list[SSAValue]]:
-    """Return the operations that use `values`, and the reductions among their results.
-
-    Args:
-        values: values of one function, followed element by element through loops and branches.
-    """
+    """Return the operations that use values of a function, and the reductions among the results."""
 
     def step(value: SSAValue) -> Iterator[SSAValue]:
         yield from flow.targets(value)

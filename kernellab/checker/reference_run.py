@@ -47,6 +47,7 @@ from kernellab.checker.shadow_values import (
     Shadow,
     Shadows,
     StoredShadows,
+    lanes_of,
     moved,
     passes_on,
     reach,
@@ -216,12 +217,7 @@ class Step:
         return below_zero(exact, taken) if isinstance(self.operation, mlir.CmpIOp) else exact
 
 
-def numbers(
-    source: SSAValue,
-    value: Any,
-    unsigned: Values,
-    signed: bool | None = None,
-) -> Array:
+def numbers(source: SSAValue, value: Any, unsigned: Values, signed: bool | None = None) -> Array:
     """Return a value as float64, programs first; integers as `signed` ones, if that is given."""
     rank = len(shape(source.type))
     if not is_pointer(source.type) and is_float_type(dtype(source.type)):
@@ -456,9 +452,7 @@ class Followed(Shadows):
         request = access.request
         assert isinstance(request, Store | Atomic)
         stored = numbers(value, request.value, unsigned)
-        on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
-        index = with_program_axis(access.index, access.rank)
-        stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
+        index, on, stored, shadow = lanes_of(access, stored, shadow)
         exact = with_distance(stored, shadow)
         wrong = on & (shadow != 0) & self.cause.is_off(value, stored, exact, on)
         if not wrong.any():

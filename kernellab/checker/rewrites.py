@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernellab import triton_api
-from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
+from kernellab.checker.kernel_source import Source, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
-from kernellab.common.text import counted
+from kernellab.common.text import called, counted
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,7 @@ def _unread(source: Source, names: Sequence[str]) -> list[str]:
 def _rows(source: Source) -> list[str]:
     """Return what an address may be without: a program's or an iteration's first element."""
     ids = [*_programs(source), *_positions(source)]
-    plain = itertools.combinations(_plain(source), 2)
-    sizes = [*source.numbers, *(f"{first} * {second}" for first, second in plain)]
+    sizes = [*source.numbers, *_CHOICES["area"](source)]
     products = [f"{index} * {size}" for index, size in itertools.product(ids, sizes)]
     return [*products, *ids, *source.numbers]
 
@@ -279,7 +278,8 @@ class Rules:
         table = [(_pattern(row[0]), row) for row in self.rows]
         for node, (pattern, row) in itertools.product(reversed(source.nodes), table):
             slots: dict[str, ast.AST] = {}
-            if not _is_read(node) or not _matches(source, pattern, node, slots, is_whole=True):
+            is_read = isinstance(getattr(node, "ctx", None), ast.Load | None)
+            if not is_read or not _matches(source, pattern, node, slots, is_whole=True):
                 continue
             if self.is_stored and not _is_stored(source, node):
                 continue
@@ -311,10 +311,6 @@ class Rules:
 def _operand(source: Source, node: ast.AST) -> str:
     is_plain = isinstance(node, ast.Name | ast.Constant | ast.Call | ast.Subscript | ast.Attribute)
     return source.of(node) if is_plain else f"({source.of(node)})"
-
-
-def _is_read(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Load | None)
 
 
 def _is_function(source: Source, node: ast.expr) -> bool:
@@ -539,7 +535,7 @@ def others(source: Source) -> Iterator[_Change]:
 def _other(source: Source, call: ast.Call, other: str) -> Iterator[tuple[ast.AST, str]]:
     given = keyword_of(call, "other")
     if given is None:
-        yield call, f"{source.of(call)[:-1].rstrip(', ')}, other={other})"
+        yield call, source.with_argument(call, f"other={other}")
     elif source.of(given.value) != other:
         yield given.value, other
 
@@ -802,9 +798,7 @@ def _in_turn(*changes: Iterable[_Any]) -> Iterator[_Any]:
 
 
 def _renamed(mine: str, other: str, new: str) -> str:
-    """Return a new line with the names of another line in place of those of a line; "" if the two
-    lines differ in more than their names.
-    """
+    """Return a new line with another line's names; "" if the two differ in more than names."""
     tokens, others = _TOKEN.findall(mine), _TOKEN.findall(other)
     names = dict(zip(tokens, others))
     if mine == other or [names.get(token) for token in tokens] != others:
@@ -865,8 +859,7 @@ def loops(source: Source) -> Iterator[_Change]:
 
 def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
     value = source.of(node.value)
-    names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
-    if _Kinds(source).of(node.value) != "value" or name in names:
+    if _Kinds(source).of(node.value) != "value" or name in names_in(node.value):
         return
     only_last = f"Every iteration overwrites `{name}`, so only the last iteration counts."
     copies = [source.of(each.targets[0]) for each in source.nodes
@@ -883,15 +876,15 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
 def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     """Yield values that the loop reads and replaces at its end by a value that it computes."""
     last = loop.body[-1]
-    values, written = _CHOICES["value"](source), _written(loop)
+    values, made = _CHOICES["value"](source), written(loop)
     for name, other in itertools.product(values, values):
-        if name in names_in(loop) - written and other in written:
+        if name in names_in(loop) - made and other in made:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
             yield [(last, new)], f"`{name}` must be set to `{other}` in the loop."
 
 
-def _written(loop: ast.AST) -> set[str]:
-    """Return the variables that a loop writes."""
+def written(loop: ast.AST) -> set[str]:
+    """Return the variables that a loop or a statement writes."""
     names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
     return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
@@ -900,7 +893,7 @@ def unmoved(source: Source) -> Iterator[Rewrite]:
     """A pointer that a loop reads from and does not advance, as it advances another one."""
     kinds = _Kinds(source)
     for loop in source.loops():
-        read = names_in(loop) - _written(loop)
+        read = names_in(loop) - written(loop)
         still = [name for name in source.assigned if kinds[name] == "pointer" and name in read]
         for node in loop.body:
             target = source.of(node.target) if isinstance(node, ast.AugAssign) else ""
@@ -990,7 +983,7 @@ def order(source: Source) -> Iterator[Rewrite]:
     for body in plain:
         numbers = range(len(body))
         updates = [(i, j) for i, j in itertools.combinations(numbers, 2)
-                   if _written(body[i]) & _written(body[j])]  # fmt: skip
+                   if written(body[i]) & written(body[j])]  # fmt: skip
         for i, j in dict.fromkeys((*updates, *itertools.pairwise(numbers))):
             moved = body[i : j + 1]
             texts = [source.of(each) for each in (*moved[1:], moved[0])]
@@ -1266,7 +1259,7 @@ def moved_factors(source: Source) -> Iterator[_Change]:
                 yield [(node, rest), (call, f"{source.of(call)} * {factor}")], reason
     kinds = _Kinds(source)
     for loop, (node, factor, rest) in itertools.product(source.loops(), _products(source)):
-        is_same = _written(loop).isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
+        is_same = written(loop).isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
         for call in source.calls("store") if is_same else ():
             if kinds.of(_pattern(factor)) == "value" and not source.is_inside(call, loop):
                 value = in_brackets(source.of(call.args[1]))

@@ -52,12 +52,7 @@ from kernellab.interpreter.execution.scheduler import Preemption, Residency
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.asynchrony import LateBarriers
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.global_memory import (
-    Load,
-    Memory,
-    MemoryAccess,
-    MemoryLayer,
-)
+from kernellab.interpreter.memory.global_memory import Load, Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt

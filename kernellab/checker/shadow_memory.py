@@ -105,8 +105,7 @@ class _BoxPart(AccessPart):
         return len(self.bases) * math.prod(lanes)
 
     def listed(self) -> ListedPart:
-        starts = as_array(self.bases).reshape((-1,) + (1,) * len(self.lanes))
-        index = starts
+        index = as_array(self.bases).reshape((-1,) + (1,) * len(self.lanes))
         for dimension, ((start, stop), stride) in enumerate(zip(self.lanes, self.box.strides)):
             steps = numpy.arange(start, stop) * stride
             index = index + steps.reshape((-1,) + (1,) * (len(self.lanes) - dimension - 1))
@@ -131,15 +130,12 @@ class _BoxPart(AccessPart):
         return Stretches(starts, starts + length, ids, row is None or steps[row] == 1)
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
-        if numpy.ndim(self.ids) == 0:
-            return None if self.ids == SEVERAL else self._span(numpy.array([self.ids]))
-        return self._span(self.ids.reshape(-1))
-
-    def _span(self, ids: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+        if numpy.ndim(self.ids) == 0 and self.ids == SEVERAL:
+            return None
         first = last = as_array(self.bases)
         for (start, stop), stride in zip(self.lanes, self.box.strides):
             first, last = first + start * stride, last + (stop - 1) * stride
-        return ids, first, last
+        return numpy.ravel(self.ids), first, last
 
 
 @dataclass(frozen=True)
@@ -244,10 +240,8 @@ class Storage:
         unit, phase = self.unit, self.phase
         self.unit, self.phase = 1, 0
         for shadow in self._shadows:
-            old, shadow.elements = (
-                shadow.elements,
-                _filled(self.length, shadow.fill, shadow.dtype),
-            )
+            old = shadow.elements
+            shadow.elements = _filled(self.length, shadow.fill, shadow.dtype)
             for first in range(0, len(old), PIECE):
                 noted = old[first : first + PIECE]
                 if (noted != shadow.fill).any():
@@ -276,17 +270,14 @@ class Storages:
 
     def __getitem__(self, buffer: Buffer) -> Any:
         """What stands for the storage of a buffer."""
-        entry = self._by_tensor.get(id(buffer.tensor))
-        if entry is None:
+        number = id(buffer.tensor)
+        if number not in self._by_tensor:
             start = buffer.tensor.untyped_storage().data_ptr()
             if start not in self.by_start:
                 self.by_start[start] = self._make(buffer)
-            entry = (
-                buffer.tensor,
-                self.by_start[start],
-            )  # keeps the tensor, so that its id is unique
-            self._by_tensor[id(buffer.tensor)] = entry
-        return entry[1]
+            # The tensor is kept, so that its id is unique.
+            self._by_tensor[number] = buffer.tensor, self.by_start[start]
+        return self._by_tensor[number][1]
 
 
 def has_more(notes: numpy.ndarray, other: numpy.ndarray) -> bool:

@@ -38,6 +38,18 @@ def with_program_axis(value: Value, rank: int) -> Array:
     return array if array.ndim > rank else array[None]
 
 
+def whole_tile(value: Value, extents: tuple[int, ...]) -> Array:
+    """A tile with all its elements, also where they agree; programs first."""
+    array = with_program_axis(value, len(extents))
+    return numpy.broadcast_to(array, (len(array), *extents))
+
+
+def lanes_of(access: CheckedAccess, *more: Any) -> Sequence[Array]:
+    """The index of each lane of an access, which lanes are on, and `more`, of one shape."""
+    on = True if access.on is None else with_program_axis(access.on, access.rank)
+    return numpy.broadcast_arrays(with_program_axis(access.index, access.rank), on, *more)
+
+
 class Shadows(ABC):
     """The shadows of all values of a run, as far as it has come."""
 
@@ -276,9 +288,8 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
             joined = join.reduce(array, axis=op.axis.value.data - len(source))
         case tt.ScanOp():
             axis = op.axis.value.data - len(source)
-            whole = numpy.broadcast_to(array, (len(array), *source))
             backwards = bool(op.reverse.value.data)
-            joined = accumulate(join, whole, axis, backwards)
+            joined = accumulate(join, whole_tile(array, source), axis, backwards)
         case tt.DotOp() | ttng.WarpGroupDotOp() if position < 2:
             joined = join.reduce(array, axis=-1 - position, keepdims=True)
         case _ if not source:
@@ -320,10 +331,7 @@ class StoredShadows:
         if shadow is None and written is None:
             return None
         numbers = numpy.zeros((1,) * (access.rank + 1), self._kind) if shadow is None else shadow
-        on = True if access.on is None else with_program_axis(access.on, access.rank)
-        index, numbers, lanes = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), numbers, on
-        )
+        index, lanes, numbers = lanes_of(access, numbers)
         if written is None:
             written = numpy.zeros(len(access.buffer.elements), self._kind)
             self._of[_key(access)] = written
@@ -345,10 +353,7 @@ class StoredShadows:
         written = self._of.setdefault(
             _key(access), numpy.zeros(len(access.buffer.elements), self._kind)
         )
-        on = True if access.on is None else with_program_axis(access.on, access.rank)
-        index, numbers, lanes = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), shadow, on
-        )
+        index, lanes, numbers = lanes_of(access, shadow)
         numpy.add.at(written, index[lanes], numbers[lanes])
 
     def of_tensor(self, tensor: torch.Tensor) -> Shadow:

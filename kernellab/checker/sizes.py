@@ -470,12 +470,7 @@ class Values:
     def _symbol(
         self, kind: str, *of: SSAValue | Operation | Condition, natural: bool = True
     ) -> Polynomial:
-        """A new integer.
-
-        Args:
-            of: what it differs with between the turns of a loop.
-            natural: whether it is known to be at least 0.
-        """
+        """A new integer; `of`: what it differs with between the turns of a loop."""
         name = f"{kind} {len(self.about)}"
         number = Polynomial.of(name)
         for each in [name] if natural else [name, f"{name}-"]:
@@ -842,7 +837,8 @@ class Proof:
                 if operations.global_effect(op) != "load" and _is_by_pointers(op):
                     stores.append(op)
         pairs = itertools.combinations_with_replacement(stores, 2)
-        plain = [pair for pair in pairs if not all(_is_atomic(op) for op in pair)]
+        atomic = operations.Atomic
+        plain = [pair for pair in pairs if not all(operations.has(op, atomic) for op in pair)]
         self.open = [OpenQuestion(ops, "") for ops in (*accesses, *plain)]
         self.decide(Prover())
 
@@ -985,10 +981,6 @@ class _Collision:
     def _replaced(self, change: Mapping[str, Polynomial]) -> _Collision:
         facts = [fact.replaced(change) for fact in self.facts]
         return _Collision(self.distance.replaced(change), facts, self.prover)
-
-
-def _is_atomic(op: Operation) -> bool:
-    return operations.has(op, operations.Atomic)
 
 
 def _fixed_grid(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:

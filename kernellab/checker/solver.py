@@ -7,15 +7,7 @@ from typing import Any
 
 import z3
 
-from kernellab.checker.sizes import (
-    All,
-    Condition,
-    Polynomial,
-    Prover,
-    Sizes,
-    equal,
-    negated,
-)
+from kernellab.checker.sizes import All, Condition, Polynomial, Prover, Sizes, equal, negated
 
 _WORK, _LITTLE = 4_000_000, 400_000
 """Work for a question, and for a fact that may help: about a second and a tenth, in z3's units,

@@ -185,6 +185,23 @@ def parsed(source: str) -> ast.Module:
         return ast.Module([], [])
 
 
+def called(call: ast.Call) -> str:
+    """Return the last name of the function that is called: "load" for `tl.load`; "" for none."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def split_at_commas(text: str) -> list[str]:
+    """The parts between the commas outside of brackets, without spaces around them."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "<[{(") - (character in ">]})")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()]
+
+
 _OURS = Path(__file__).parents[1]
 
 

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.text import shown
+from kernellab.common.text import shown, split_at_commas
 from kernellab.errors import ArgumentError, nearest
 from kernellab.records import Origin
 
@@ -116,7 +116,14 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    for entry in _split(text):
+    entries = split_at_commas(text)
+    if not entries[-1]:
+        entries.pop()
+    if "" in entries:
+        raise ArgumentError(
+            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
+        )
+    for entry in entries:
         name, equals, stated = entry.rpartition("=")
         if equals:
             named[name.strip()] = _stated(stated.strip())
@@ -128,25 +135,6 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
         else:
             positional.append(_stated(entry))
     return positional, named
-
-
-def _split(text: str) -> list[str]:
-    entries = [""]
-    depth = 0
-    for character in text:
-        depth += (character in "<[(") - (character in ">])")
-        if character == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += character
-    entries = [entry.strip() for entry in entries]
-    if entries and not entries[-1]:
-        entries.pop()
-    if "" in entries:
-        raise ArgumentError(
-            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
-        )
-    return entries
 
 
 def _stated(text: str) -> Any:

@@ -468,31 +468,27 @@ def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter
     return by_text
 
 
+_NOT_THERE = (errors.NotRecorded, errors.CompileError, errors.MachineError)
+"""Of a record without machine code, a damaged binary, and a missing tool."""
+
+
 def resources_of(compilation: Compilation) -> Resources | None:
-    if not compilation.can_answer("resources"):
-        return None
     try:
         return compilation.resources
-    except (errors.CompileError, errors.MachineError):  # a damaged binary, or a missing tool
+    except _NOT_THERE:
         return None
 
 
 def _opcodes(compilation: Compilation) -> Counter[str]:
-    if not compilation.can_answer("instructions"):
-        return Counter()
     try:
         padding, instructions = padding_of(compilation), compilation.instructions
-        return Counter(
-            instruction.opcode for instruction in instructions if instruction.line not in padding
-        )
-    except (errors.CompileError, errors.MachineError):
+    except _NOT_THERE:
         return Counter()
+    return Counter(each.opcode for each in instructions if each.line not in padding)
 
 
 def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
     """What the compiler said; nothing for a record from files, which has no one who could say."""
-    if not compilation.can_answer("remarks"):
-        return ()
     try:
         return compilation.remarks
     except errors.KernelLabError:  # without the edits of a pipeline, the compiler may refuse

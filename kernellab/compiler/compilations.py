@@ -21,7 +21,7 @@ from kernellab.compiler.machine_code.instructions import decode, disassemble
 from kernellab.compiler.machine_code.resources import (
     check_launchable,
     has_limits,
-    occupancy_of,
+    occupancy,
     resource_reader,
 )
 from kernellab.compiler.saving import save
@@ -517,7 +517,8 @@ class Compilation(HasCard):
         ):  # fmt: skip
             if value is not None:
                 check_whole(name, value, least)
-        return occupancy_of(self, registers, shared_bytes, warps)
+        own = self.options["num_warps"] if warps is None else warps
+        return occupancy(self.resources, self.target, int(own), registers, shared_bytes)
 
     @parameters_first(lambda compilation: list(compilation.specialization.signature))
     def estimate(

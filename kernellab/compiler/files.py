@@ -294,7 +294,11 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
         raise _of_cache(f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.")
-    _check_metadata(metadata, metadata_file)
+    try:
+        _check_metadata(SavedData(metadata))
+    except SchemaError as error:
+        problem = f"Triton's metadata {str(metadata_file)!r} is damaged: {error}."
+        raise _of_cache(problem) from error
     stages = make_stages(contents)
     known = triton_api.option_names(target)
     options = {option: metadata[option] for option in known if option in metadata}
@@ -359,15 +363,8 @@ _POWERS_OF_TWO = ("num_warps", "num_ctas")
 _MAY_BE_NULL = ("tmem_size", "maxnreg")
 
 
-def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
+def _check_metadata(data: SavedData) -> None:
     """What is computed with are numbers; lists are not nested without end."""
-    try:
-        _check(SavedData(metadata))
-    except SchemaError as error:
-        raise _of_cache(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
-
-
-def _check(data: SavedData) -> None:
     value_of(
         data,
         lambda options: {name: value_of(options[name], lambda _: None) for name in options.names()},

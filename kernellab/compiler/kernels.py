@@ -12,7 +12,7 @@ from typing import Any, Literal
 import triton
 
 from kernellab import triton_api
-from kernellab.common.text import shown
+from kernellab.common.text import called, shown
 from kernellab.compiler.arguments import StatedType, annotated_type
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
@@ -330,14 +330,12 @@ class _Reader:
     # -- calls -------------------------------------------------------------------------------------
 
     def _read_call(self, call: ast.Call) -> None:
-        name = _called_name(call)
+        name = called(call)
         helper = self._helper(call.func)
         if helper is not None:
             self._read_helper_call(call, helper)
-        elif self._is_method_of_parameter(call) and name in _ACCESSES:
-            assert isinstance(call.func, ast.Attribute)
-            assert isinstance(call.func.value, ast.Name)
-            self.descriptors.add(call.func.value.id)
+        elif (owner := self._owner(call)) and name in _ACCESSES:
+            self.descriptors.add(owner)
             self._count_as_integers(call.args[:1])
         elif name in _ACCESSES or name.startswith("atomic_"):
             self._read_access(call, name)
@@ -371,13 +369,10 @@ class _Reader:
             if role in ("pointer", "integer"):
                 self._count_as_integers([value])
 
-    def _is_method_of_parameter(self, call: ast.Call) -> bool:
-        function = call.func
-        return (
-            isinstance(function, ast.Attribute)
-            and isinstance(function.value, ast.Name)
-            and function.value.id in self.parameters
-        )
+    def _owner(self, call: ast.Call) -> str:
+        """The parameter of which a method is called; "" for any other call."""
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        return owner.id if isinstance(owner, ast.Name) and owner.id in self.parameters else ""
 
     def _helper(self, function: ast.expr) -> Any:
         value: Any = None
@@ -415,7 +410,7 @@ class _Reader:
         elif isinstance(expression, ast.IfExp):
             yield from self._summands(expression.body)
             yield from self._summands(expression.orelse)
-        elif isinstance(expression, ast.Call) and _called_name(expression) in _PASSES_POINTER_ON:
+        elif isinstance(expression, ast.Call) and called(expression) in _PASSES_POINTER_ON:
             function = expression.func
             if isinstance(function, ast.Attribute) and function.attr == "to":
                 yield from self._summands(function.value)
@@ -443,15 +438,8 @@ def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if not (isinstance(node, ast.Call) and _called_name(node) == "load"):
+        if not (isinstance(node, ast.Call) and called(node) == "load"):
             waiting += ast.iter_child_nodes(node)
-
-
-def _called_name(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}

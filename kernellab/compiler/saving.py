@@ -78,23 +78,17 @@ def parts(compilation: Compilation) -> dict[str, Any]:
         "op_counts": counts.items,
         "stages": stages,
         "passes": passes,
-        "resources": _answer(compilation, "resources", lambda: compilation.resources),
-        "source_map": _answer(compilation, "source_map", lambda: compilation.source_map.to_json()),
-        "remarks": _answer(
-            compilation,
-            "remarks",
-            lambda: [_remark_to_json(remark) for remark in compilation.remarks],
-        ),
+        "resources": _answer(lambda: compilation.resources),
+        "source_map": _answer(lambda: compilation.source_map.to_json()),
+        "remarks": _answer(lambda: list(map(_remark_to_json, compilation.remarks))),
         "functions": compilation.functions,
     }
 
 
-def _answer(compilation: Compilation, capability: str, query: Callable[[], Any]) -> Any:
-    if not compilation.can_answer(capability):
-        return None
+def _answer(query: Callable[[], Any]) -> Any:
     try:
         return query()
-    except KernelLabError:  # A tool fails on it: what is there already is worth a file.
+    except KernelLabError:  # Not recorded, or a tool fails: what is there is worth a file.
         return None
 
 

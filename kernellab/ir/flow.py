@@ -45,7 +45,9 @@ def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
             yield from zip(op.initial, op.before.block.args)
             yield from zip(op.after.block.args, op.results)
         case mlir.ConditionOp():
-            yield from zip(op.values, _loop_of(op).after.block.args)
+            loop = op.parent_op()
+            assert isinstance(loop, mlir.WhileOp)
+            yield from zip(op.values, loop.after.block.args)
         case mlir.YieldOp() | ttg.WarpYieldOp() | tt.ReturnOp():
             yield from zip(op.operands, _awaiting(op))
         case mlir.BranchOp():
@@ -63,12 +65,6 @@ def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
             yield from zip(op.arguments, op.body.blocks[0].args)
         case ttng.WarpGroupDotWaitOp():
             yield from zip(op.inputs, op.results)
-
-
-def _loop_of(op: mlir.ConditionOp) -> mlir.WhileOp:
-    loop = op.parent_op()
-    assert isinstance(loop, mlir.WhileOp)
-    return loop
 
 
 def _awaiting(end: Operation) -> Sequence[SSAValue]:

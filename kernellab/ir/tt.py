@@ -491,6 +491,11 @@ def precision_of(op: Operation) -> str | None:
     return INPUT_PRECISIONS[op.input_precision.value.data]
 
 
+def rounds_operands(op: Operation) -> bool:
+    """Return whether an operation is a dot of fp32 tiles in another precision."""
+    return precision_of(op) not in (None, "ieee")
+
+
 class DotScaledOp(IRDLOperation):
     """scaled a @ scaled b + c; `a_format` and `b_format` are numbers: see `SCALED_FORMATS`.
 

@@ -194,18 +194,11 @@ class ResidueType(ParametrizedAttribute, TypeAttribute):
 
 _DTYPES: dict[str, numpy.dtype] = {
     "i1": numpy.dtype(numpy.bool_),
-    "i8": numpy.dtype(numpy.int8),
-    "i16": numpy.dtype(numpy.int16),
-    "i32": numpy.dtype(numpy.int32),
-    "i64": numpy.dtype(numpy.int64),
-    "si8": numpy.dtype(numpy.int8),
-    "si16": numpy.dtype(numpy.int16),
-    "si32": numpy.dtype(numpy.int32),
-    "si64": numpy.dtype(numpy.int64),
-    "ui8": numpy.dtype(numpy.int8),
-    "ui16": numpy.dtype(numpy.int16),
-    "ui32": numpy.dtype(numpy.int32),
-    "ui64": numpy.dtype(numpy.int64),
+    **{
+        f"{sign}i{bits}": numpy.dtype(f"int{bits}")
+        for sign in ("", "s", "u")
+        for bits in (8, 16, 32, 64)
+    },
     "index": numpy.dtype(numpy.int64),
     "f16": numpy.dtype(numpy.float16),
     "f32": numpy.dtype(numpy.float32),
@@ -366,15 +359,10 @@ class UnbracedEncoding(Encoding, ABC):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Fields:
         """The fields between `<` and `>`."""
-        if parser.parse_optional_punctuation("<") is None:
-            return Fields()
-        if parser.parse_optional_punctuation(">"):
-            return Fields()
-        items = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: _parse_field(parser)
+        items = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.ANGLE, lambda: _parse_field(parser)
         )
-        parser.parse_punctuation(">")
-        return Fields(tuple(items))
+        return Fields(tuple(items or ()))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -404,14 +392,11 @@ def _parse_value(parser: AttrParser) -> Value:
         return integer
     if (string := parser.parse_optional_str_literal()) is not None:
         return StringAttr(string)
-    if parser.parse_optional_punctuation("{"):
-        if parser.parse_optional_punctuation("}"):
-            return Fields()
-        entries = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: _parse_field(parser)
-        )
-        parser.parse_punctuation("}")
-        return Fields(tuple(entries))
+    fields = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.BRACES, lambda: _parse_field(parser)
+    )
+    if fields is not None:
+        return Fields(tuple(fields))
     if (keyword := parser.parse_optional_identifier()) is not None:
         return keyword
     return parser.parse_attribute()

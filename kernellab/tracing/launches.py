@@ -386,10 +386,8 @@ def _not_run(programs: Sequence[steps.Program], frames: Sequence[steps.Frame]) -
     )
     plural = len(missing) > 1
     return [
-        (
-            f"Program{'s' if plural else ''} {named} did not run: the fault stopped the launch "
-            f"before {'their' if plural else 'its'} turn."
-        )
+        f"Program{'s' if plural else ''} {named} did not run: the fault stopped the launch "
+        f"before {'their' if plural else 'its'} turn."
     ]
 
 
@@ -403,10 +401,8 @@ def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
     now = triton_api.source_now(kernel)
     if now is not None and now != "".join(kernel.raw_src):
         return [
-            (
-                f"{name} was redefined after this trace was recorded; the lines shown are "
-                "those that ran."
-            )
+            f"{name} was redefined after this trace was recorded; the lines shown are those that "
+            "ran."
         ]
     return steps.changed_sources(sources)
 

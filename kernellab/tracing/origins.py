@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.common.text import counted, element_text, index_text, number_text, shown
+from kernellab.common.text import called, counted, element_text, index_text, number_text, shown
 from kernellab.records.display import RowSequence
 from kernellab.tracing.steps import (
     Access,
@@ -331,7 +331,7 @@ class _Slice:
     def _computed(self, name: str, value: str, step: Step, lane: Lane, path: Path) -> Origin:
         """A value that a step gave, with what its statement used."""
         source = self._sources.get((step.file, step.function))
-        statement = None if source is None else statement_at(source, step.line)
+        statement = None if source is None else _statements(source).get(step.line)
         if source is None or statement is None:
             return Origin(name, value, step, note="its source is not known")
         first = statement.lineno - 1
@@ -344,10 +344,10 @@ class _Slice:
         self._seen.add(key)
         loads, causes = self._loaded(step, lane)
         path = (*path, (name.partition("[")[0], step.line))
-        called = self._returns(step, statement)
-        for used, its in dict(uses(statement, lane, called)).items():
-            if used in called:
-                inner = called[used]
+        helpers = self._returns(step, statement)
+        for used, its in dict(uses(statement, lane, helpers)).items():
+            if used in helpers:
+                inner = helpers[used]
                 causes.append(self._computed(f"{inner.function}(...)", "", inner, its, path))
             elif (
                 origin := self._variable(step.frame, used, its, step.number - 1, path)
@@ -431,12 +431,12 @@ class _Slice:
         loads, origins = self._loaded(step, lane)
         yield from loads
         source = self._sources.get((step.file, step.function))
-        statement = None if source is None else statement_at(source, step.line)
-        called = {} if statement is None else self._returns(step, statement)
-        used = {} if statement is None else dict(uses(statement, lane, called))
+        statement = None if source is None else _statements(source).get(step.line)
+        helpers = {} if statement is None else self._returns(step, statement)
+        used = {} if statement is None else dict(uses(statement, lane, helpers))
         for other, its in used.items():
-            if other in called:
-                origins.append(self._computed(other, "", called[other], its, path))
+            if other in helpers:
+                origins.append(self._computed(other, "", helpers[other], its, path))
             elif other != name:
                 origin = self._variable(step.frame, other, its, step.number - 1, path)
                 origins += [] if origin is None else [origin]
@@ -487,7 +487,7 @@ class _Slice:
             if inner.frame.caller is step.frame:
                 last.setdefault(inner.frame.number, inner)
             number -= 1
-        names = [called_name(call) for call in ast.walk(statement) if isinstance(call, ast.Call)]
+        names = [called(call) for call in ast.walk(statement) if isinstance(call, ast.Call)]
         return {
             inner.function: inner for inner in last.values() if names.count(inner.function) == 1
         }
@@ -501,7 +501,7 @@ class _Slice:
         own = self._sources.get((frame.file, frame.function))
         if caller is None or outer is None or own is None:
             return
-        statement = statement_at(outer, frame.call_line)
+        statement = _statements(outer).get(frame.call_line)
         given = None if statement is None else _argument_of(statement, own, name)
         for used, its in dict(uses(given, lane, ())).items() if given is not None else ():
             origin = self._variable(caller, used, its, before, path)
@@ -511,12 +511,12 @@ class _Slice:
 
 def _argument_of(statement: ast.stmt, helper: SourceText, name: str) -> ast.expr | None:
     """The expression that a statement gives for a parameter of a helper that it calls."""
-    definition = statement_at(helper, helper.first_line)
+    definition = _statements(helper).get(helper.first_line)
     if not isinstance(definition, ast.FunctionDef):
         return None
     parameters = [each.arg for each in (*definition.args.posonlyargs, *definition.args.args)]
     for call in ast.walk(statement):
-        if isinstance(call, ast.Call) and called_name(call) == helper.function:
+        if isinstance(call, ast.Call) and called(call) == helper.function:
             given = dict(zip(parameters, call.args))
             given |= {each.arg: each.value for each in call.keywords if each.arg is not None}
             return given.get(name)
@@ -560,9 +560,9 @@ _BY_ELEMENT = (
 """Functions whose element is made of the arguments' elements at the same position."""
 
 
-def uses(node: ast.AST, lane: Lane, called: Collection[str]) -> Iterator[tuple[str, Lane]]:
+def uses(node: ast.AST, lane: Lane, helpers: Collection[str]) -> Iterator[tuple[str, Lane]]:
     """Yield the variables that a statement or an expression reads, each with the position of the
-    element that counts for the one at `lane`; and the functions of `called`, whose arguments are
+    element that counts for the one at `lane`; and the functions of `helpers`, whose arguments are
     left out.
     """
     if isinstance(node, ast.Name):
@@ -571,27 +571,22 @@ def uses(node: ast.AST, lane: Lane, called: Collection[str]) -> Iterator[tuple[s
     elif isinstance(node, ast.AugAssign):
         if isinstance(node.target, ast.Name):
             yield node.target.id, lane
-        yield from uses(node.value, lane, called)
+        yield from uses(node.value, lane, helpers)
     elif isinstance(node, ast.Subscript):
-        yield from uses(node.value, _before_subscript(node.slice, lane), called)
-    elif isinstance(node, ast.Call) and called_name(node) in called:
-        yield called_name(node), lane
+        yield from uses(node.value, _before_subscript(node.slice, lane), helpers)
+    elif isinstance(node, ast.Call) and called(node) in helpers:
+        yield called(node), lane
     elif isinstance(node, ast.Call):
-        inside = lane if called_name(node) in _BY_ELEMENT else None
+        inside = lane if called(node) in _BY_ELEMENT else None
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         for given in (*owner, *node.args, *(keyword.value for keyword in node.keywords)):
-            yield from uses(given, inside, called)
+            yield from uses(given, inside, helpers)
     elif isinstance(node, ast.For | ast.While | ast.If):
         head = node.iter if isinstance(node, ast.For) else node.test
-        yield from uses(head, lane, called)
+        yield from uses(head, lane, helpers)
     else:
         for part in ast.iter_child_nodes(node):
-            yield from uses(part, lane, called)
-
-
-def called_name(call: ast.Call) -> str:
-    """The last name of the function that is called: "load" for `tl.load`."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            yield from uses(part, lane, helpers)
 
 
 def _before_subscript(subscript: ast.expr, lane: Lane) -> Lane:
@@ -600,11 +595,6 @@ def _before_subscript(subscript: ast.expr, lane: Lane) -> Lane:
     if lane is None or len(axes) != len(lane):
         return None
     return tuple(at for at, axis in zip(lane, axes) if isinstance(axis, ast.Slice))
-
-
-def statement_at(source: SourceText, line: int) -> ast.stmt | None:
-    """Return the innermost statement of a function at a line of its file."""
-    return _statements(source).get(line)
 
 
 def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr]]:
@@ -619,6 +609,7 @@ def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr
 
 @lru_cache(maxsize=64)
 def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
+    """Return the innermost statement at each line of a function, by the lines of its file."""
     statements: dict[int, ast.stmt] = {}
     for node in ast.walk(source.tree):  # outer statements before inner ones
         if isinstance(node, ast.stmt):

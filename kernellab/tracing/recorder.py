@@ -58,7 +58,7 @@ class OpenStep:
     turns: tuple[LoopIteration, ...]
     operation: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
-    accesses: list[_SeenAccess] = field(default_factory=list)
+    accesses: list[SeenAccess] = field(default_factory=list)
     issued: list[AsyncOperation] = field(default_factory=list)
     completed: list[AsyncOperation] = field(default_factory=list)
 
@@ -70,7 +70,18 @@ class OpenStep:
 
 
 @dataclass
-class _SeenAccess:
+class SeenAccess:
+    """An access that the line which runs is about to make.
+
+    Attributes:
+        buffer: the argument's; None where the memory belongs to none.
+        argument: its name, "" for none.
+        itemsize: bytes of an element.
+        offsets: elements from the tensor's first to each that is accessed, without a program
+            axis; addresses in bytes where there is no argument.
+        mask: which lanes take part; None for all.
+    """
+
     kind: AccessKind
     buffer: Buffer | None
     argument: str
@@ -308,7 +319,7 @@ class Recorder:
         frame = self.open[-1]
         before = frame.step
         turns = () if before is None else before.turns
-        own: list[_SeenAccess] = []
+        own: list[SeenAccess] = []
         if before is not None and accesses:
             before.accesses, own = before.accesses[:-accesses], before.accesses[-accesses:]
         if before is not None and before.is_empty_line:
@@ -321,28 +332,11 @@ class Recorder:
         if frame.step is not None:
             frame.step.changed.update(self._without_memory(frame, names))
 
-    def access(
-        self,
-        kind: AccessKind,
-        buffer: Buffer | None,
-        argument: str,
-        itemsize: int,
-        offsets: Any,
-        mask: Any,
-    ) -> None:
-        """The line that runs is about to access memory.
-
-        Args:
-            buffer: the argument's; None where the memory belongs to none.
-            argument: its name, "" for none.
-            itemsize: bytes of an element.
-            offsets: elements from the tensor's first to each that is accessed, without a program
-                axis; addresses in bytes where there is no argument.
-            mask: which lanes take part; None for all.
-        """
+    def access(self, seen: SeenAccess) -> None:
+        """The line that runs is about to access memory."""
         step = self._running
         if step is not None:
-            step.accesses.append(_SeenAccess(kind, buffer, argument, itemsize, offsets, mask))
+            step.accesses.append(seen)
 
     @property
     def _running(self) -> OpenStep | None:
@@ -409,7 +403,7 @@ class Recorder:
         del frame  # all are kept alike
         return {name: self.values.add(value) for name, value in given.items()}
 
-    def _kept(self, seen: _SeenAccess) -> Access:
+    def _kept(self, seen: SeenAccess) -> Access:
         """An access, with all that is needed to know what memory holds after it."""
         add = functools.partial(self.values.add, whole=True)
         lanes: AffineLanes | int
@@ -732,12 +726,14 @@ class TracingObserver(AccessObserver):
     def record_access(self, what: AccessKind, access: global_memory.MemoryAccess) -> None:
         """Notify the recorder, after finding out whose memory it is."""
         self.hook.accesses_of_operation += 1
+        self._recorder.access(self._seen(what, access))
+
+    def _seen(self, what: AccessKind, access: global_memory.MemoryAccess) -> SeenAccess:
         buffer, mask = access.buffer, access.mask
         if isinstance(buffer, Buffer):
             known = self._buffers.get(buffer.name)
             if known is not None and known.itemsize == buffer.itemsize:
-                self._recorder.access(what, known, known.name, known.itemsize, access.offsets, mask)
-                return
+                return SeenAccess(what, known, known.name, known.itemsize, access.offsets, mask)
         addresses = on = numpy.asarray(access.addresses)
         if mask is not None:
             everywhere, lanes = numpy.broadcast_arrays(addresses, numpy.asarray(mask))
@@ -748,9 +744,8 @@ class TracingObserver(AccessObserver):
             low, high = (start + (end - known.origin) * size for end in (0, len(known.elements)))
             if known.itemsize == size and on.size and low <= on.min() and on.max() < high:
                 offsets = (addresses - start) // size
-                self._recorder.access(what, known, known.name, size, offsets, mask)
-                return
-        self._recorder.access(what, None, "", size, addresses, mask)
+                return SeenAccess(what, known, known.name, size, offsets, mask)
+        return SeenAccess(what, None, "", size, addresses, mask)
 
 
 class _TracedMemory(global_memory.MemoryLayer):

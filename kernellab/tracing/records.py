@@ -33,7 +33,7 @@ from kernellab.tracing.steps import (
     TraceFacts,
     save_trace,
 )
-from kernellab.tracing.values import StoredValue, Summary, ValueStore
+from kernellab.tracing.values import StoredValue, ValueStore
 
 if TYPE_CHECKING:
     from kernellab.records.launches import Difference
@@ -118,10 +118,6 @@ class Trace(Sequence[Step]):
 
     def __len__(self) -> int:
         return len(self.steps)
-
-    def numbers_text(self) -> str:
-        """The range of step numbers, as in `trace[0]`: "0 to 47"."""
-        return f"0 to {max(len(self) - 1, 0):,}"
 
     def notices_now(self) -> tuple[str, ...]:
         """The notices, and that the kernel was redefined or its file changed since the run."""
@@ -444,12 +440,11 @@ class Trace(Sequence[Step]):
         """What the whole launch left in an argument, untraced programs included; else `memory`."""
         self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
-        last = [
-            checkpoint
+        is_last = any(
+            checkpoint.step == len(self) and argument in checkpoint.contents
             for checkpoint in self.checkpoints
-            if checkpoint.step == len(self) and argument in checkpoint.contents
-        ]
-        if not last or not stored.is_exact:
+        )
+        if not is_last or not stored.is_exact:
             return self.memory(argument)
         return stored.copied().reshape(self.arguments[argument].shape)
 
@@ -631,7 +626,7 @@ class Trace(Sequence[Step]):
             return step
         number = _number_of(step)
         if not -len(self) <= number < len(self):
-            there = f"steps {self.numbers_text()}" if self.steps else "no steps"
+            there = f"steps 0 to {len(self) - 1:,}" if self.steps else "no steps"
             raise errors.NoSuchStep(f"There is no step {number}: this trace has {there}.")
         return self.steps[number]
 
@@ -649,9 +644,10 @@ class Trace(Sequence[Step]):
         """The value of that key, and of the variable's next changes, some 64 MiB."""
         place, name = key
         if self._compute_again is None:
+            summary = stored.summary
             raise errors.NotRecorded(
-                f"The exact value of {name!r} was not recorded: {_described(stored.summary)}, "
-                f"{stored.nbytes:,} bytes.",
+                f"The exact value of {name!r} was not recorded: {summary.dtype}"
+                f"{list(summary.shape)}, {summary.range_text}, {stored.nbytes:,} bytes.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         wanted = {place: {name}}
@@ -665,17 +661,14 @@ class Trace(Sequence[Step]):
                 break
             wanted.setdefault(step.number, set()).add(name)
         computed = dict(self._compute_again(wanted))
-        if key not in computed or self._digest_of(computed[key]) != stored.digest:
+        store = ValueStore(largest=0)
+        if key not in computed or store[store.add(computed[key])].digest != stored.digest:
             raise errors.NotRecorded(
                 f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
                 "computed another value.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         return computed
-
-    def _digest_of(self, value: Any) -> bytes:
-        store = ValueStore(largest=0)
-        return store[store.add(value)].digest
 
     def _call(self, nbytes: int) -> str:
         """The call of `kernellab.trace` that keeps values of so many bytes."""
@@ -721,7 +714,3 @@ _MOST_REPLAYED = 1 << 26
 """Lanes that are written again to find what an argument holds after a step."""
 
 _COMPUTED_BYTES = 64 * 1024 * 1024
-
-
-def _described(summary: Summary) -> str:
-    return f"{summary.dtype}{list(summary.shape)}, {summary.range_text}"

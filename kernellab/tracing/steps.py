@@ -234,7 +234,7 @@ class Access:
 
     def text(self) -> str:
         """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)", or with gaps."""
-        target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
+        target = self._target
         if not self.has_elements:
             return f"{target}: {self.lane_count:,} tile elements, whose addresses were not recorded"
         runs, lanes = self.runs(), self.lane_count
@@ -256,8 +256,11 @@ class Access:
 
     def short_text(self) -> str:
         """ "load of x_ptr: 1,048,576 tile elements", which takes no time."""
-        target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
-        return f"{target}: {counted(self.lane_count, 'tile element')}"
+        return f"{self._target}: {counted(self.lane_count, 'tile element')}"
+
+    @property
+    def _target(self) -> str:
+        return f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
 
     @property
     def lane_count(self) -> int:
@@ -519,9 +522,6 @@ class SourceText:
     first_line: Annotated[int, Limits(1, MOST_LINES)]
     lines: tuple[str, ...]
 
-    def holds(self, line: int) -> bool:
-        return self.first_line <= line < self.first_line + len(self.lines)
-
     @property
     def tree(self) -> ast.Module:
         """The function, for reading; nothing of a damaged file."""
@@ -590,33 +590,23 @@ DOCUMENT, VALUES = "trace.json", "values"
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     target = saved_path(path, ArchiveError)
-    heap = _Heap()
+    heap = bytearray()
     document = FORMAT.text(_plain, **_parts(trace, heap))
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr(_entry(DOCUMENT), document, zipfile.ZIP_DEFLATED)
-        archive.writestr(_entry(VALUES), bytes(heap.content), zipfile.ZIP_STORED)
+        # The date of a ZipInfo is always the same, so that equal traces make equal files.
+        archive.writestr(zipfile.ZipInfo(DOCUMENT), document, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(VALUES), bytes(heap), zipfile.ZIP_STORED)
     return save_whole(target, content.getvalue(), ArchiveError)
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    # Its date is always the same, so that equal traces make equal files.
-    return zipfile.ZipInfo(name)
+def _placed(heap: bytearray, data: bytes) -> list[int]:
+    """Add compressed data to the others, and return its beginning and its length."""
+    heap += data
+    return [len(heap) - len(data), len(data)]
 
 
-class _Heap:
-    """Compressed tiles, one behind the other."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def place(self, data: bytes) -> list[int]:
-        """Where the data was put: its beginning and its length."""
-        self.content += data
-        return [len(self.content) - len(data), len(data)]
-
-
-def _parts(trace: Trace, heap: _Heap) -> dict[str, Any]:
+def _parts(trace: Trace, heap: bytearray) -> dict[str, Any]:
     return {
         "facts": trace.facts,
         "sources": trace.sources,
@@ -661,7 +651,7 @@ def _plain(record: Any) -> Any:
             return vars(record)
 
 
-def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:
+def _value_to_json(value: StoredValue, heap: bytearray) -> dict[str, Any]:
     digest = base64.b64encode(value.digest).decode()
     if value.kind == "constant":
         return {"kind": value.kind, "digest": digest, "constant": value_to_json(value.constant)}
@@ -674,10 +664,10 @@ def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:
     }
     data = value.packed()
     if data is not None:
-        return {**saved, "data": heap.place(data)}
+        return {**saved, "data": _placed(heap, data)}
     numbers = dataclasses.asdict(value.summary)
     thumbnail = value.thumbnail
-    picture = [*heap.place(compressed(thumbnail)), *thumbnail.shape]
+    picture = [*_placed(heap, compressed(thumbnail)), *thumbnail.shape]
     summary = {
         name: value_to_json(number)
         for name, number in numbers.items()

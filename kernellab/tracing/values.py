@@ -613,15 +613,11 @@ class ValueStore:
 
 
 def _exactly(kind: Kind, digest: bytes, argument: str, array: numpy.ndarray) -> StoredValue:
-    name, shape = array.dtype.name, tuple(array.shape)
-    return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
-
-
-def _trimmed(array: numpy.ndarray) -> numpy.ndarray:
-    """The array, copied if it is a small window that would keep something larger alive."""
     base = array.base
-    window = isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes
-    return array.copy() if window else array
+    if isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes:
+        array = array.copy()  # a small window would keep something larger alive
+    name, shape = array.dtype.name, tuple(array.shape)
+    return StoredValue(kind, digest, name, shape, argument, data=array)
 
 
 def _taken_apart(value: Any) -> tuple[Kind, str, numpy.ndarray | None]:

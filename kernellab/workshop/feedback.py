@@ -49,6 +49,7 @@ from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.records import Target
 from kernellab.records.launches import DEFAULT, Difference
+from kernellab.tracing.origins import lane_within
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of, given_texts
@@ -117,13 +118,8 @@ def _values(trace: Trace, step: Step, lane: tuple[int, ...]) -> Iterator[tuple[s
             continue
         if value.ndim == 0:
             yield name, value.item()
-        elif value.ndim == len(lane) and _holds(value.shape, lane):
-            yield name, value[tuple(0 if n == 1 else at for n, at in zip(value.shape, lane))].item()
-
-
-def _holds(extents: Sequence[int], lane: Sequence[int]) -> bool:
-    """Return whether a tile has this position, apart from its dimensions of size 1."""
-    return all(size == 1 or place < size for size, place in zip(extents, lane))
+        elif value.ndim == len(lane) and (place := lane_within(lane, value.shape)) is not None:
+            yield name, value[place].item()
 
 
 # The cost of a correct kernel, and the line that causes most of it.
@@ -154,7 +150,7 @@ def _traffic(
     needed = sum(value.numel() * value.element_size() for value in case.tensors.values())
     if moved <= budget.traffic * needed:
         return
-    worst = max(moving, key=_excess)
+    worst = max(moving, key=lambda each: max(0, each.moved_bytes - each.footprint_bytes))
     yield Diagnostic(
         "error",
         "traffic",
@@ -195,10 +191,6 @@ def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[
             advice="Choose a layout of shared memory that spreads the elements of a row and those "
             "of a column over all banks.",
         )
-
-
-def _excess(access: GlobalAccess) -> int:
-    return access.moved_bytes - min(access.moved_bytes, access.footprint_bytes)
 
 
 def _how_to_move_less(access: GlobalAccess) -> str:
@@ -485,9 +477,7 @@ class Repairing:
         problem: Diagnostic,
         tries: Tries,
     ) -> Rewrite | None:
-        """Return the change of a source that makes all launches right; `number` is the first that
-        goes wrong, and leaves `left`.
-        """
+        """Return the change that makes all launches right; `number`: the first that goes wrong."""
         case, argument = self.cases[number], getattr(problem, "argument", "")
         source = Source(text, case.keywords, case.grid)
         wrong = self._wrong(number, argument, left)
@@ -626,11 +616,7 @@ class Repairing:
         return self.before[number]
 
     def _left(self, kernel: Any, number: int) -> _Left | None:
-        """Return what a kernel leaves; None if it fails.
-
-        Raises:
-            OutOfTime: it did not end within `_RUN_SECONDS`.
-        """
+        """Return what a kernel leaves; None if it fails. Raises OutOfTime: it did not end."""
         case, faults = self.cases[number], CollectedFaults()
         arguments = {
             name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)

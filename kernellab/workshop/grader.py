@@ -55,7 +55,6 @@ from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
 from kernellab.tracing.launches import trace
-from kernellab.tracing.records import Trace
 from kernellab.triton_api import (
     JITFunction,
     definition_of,
@@ -72,7 +71,7 @@ from kernellab.workshop.launches import Case, Draw
 # Recognize what does not answer an exercise: an object that is not a kernel, or an installed one.
 
 
-_INSTALLED = (Path(__file__).parents[1], *map(Path, (sysconfig.get_path("purelib"),)))
+_INSTALLED = (Path(__file__).parents[1], Path(sysconfig.get_path("purelib")))
 """Folders of installed packages, whose kernels are not a student's."""
 
 
@@ -122,10 +121,8 @@ def numbers_in(kernel: Any, cases: Sequence[Case]) -> tuple[set[int], set[float]
     written = _INTEGER.findall("".join(each.src for each in (kernel, *reachable_functions(kernel))))
     numbers = {float(number) for number in (*constants, *written)}
     numbers -= {-1.0, 0.0, 1.0, 2.0, *(n for case in cases for n in case.constants.values())}
-    return (
-        {int(number) for number in numbers if number.is_integer() and 2 < number < 1 << 22},
-        {number for number in numbers if abs(number) < 10_000},
-    )
+    sizes = {int(number) for number in numbers if number.is_integer() and 2 < number < 1 << 22}
+    return sizes, {number for number in numbers if abs(number) < 10_000}
 
 
 _CONSTANT = re.compile(r'"arith\.constant"\(\) <{value = (?:dense<)?(-?\d[\d.e+-]*)>? :')
@@ -281,11 +278,7 @@ class _Answering:
     def _costs(
         self, kernel: Any, case: Case, compiled: Compilation, cases: Sequence[Case]
     ) -> list[Diagnostic]:
-        """Return what a right kernel costs too much.
-
-        Raises:
-            KernelLabError: a launch has a fault.
-        """
+        """Return what a right kernel costs too much. Raises KernelLabError: it has a fault."""
         costs = over_budget(self.exercise.budget, kernel, case, compiled)
         launches = [each for each in cases if math.prod(each.grid) >= FEWEST]
         if not self.has_numbers:  # by which it could distinguish launches
@@ -328,9 +321,7 @@ class _Answering:
         return [_as_wrong(problem) for problem in problems]
 
     def _late_problems(self, kernel: Any, case: Case) -> list[Finding]:
-        """Return what is wrong if asynchronous operations complete when they are waited for, or by
-        chance.
-        """
+        """Return what is wrong if asynchronous operations complete late or by chance."""
         for completion in ("late", "shuffled"):
             values = copied(case.arguments)
             late: Any = {"completion": completion, "seed": self.seed}
@@ -358,8 +349,9 @@ class _Answering:
             answer = self._ended(reached, diagnostics, len(cases), number)
             return replace(answer, launch=launch if does_compile else None)
         answer = self._ended("safe", diagnostics, len(cases), number)
-        traced = _traced(launch)
-        if traced is None:
+        try:
+            traced = trace(launch)
+        except KernelLabError:
             return replace(answer, launch=launch)
         return replace(
             answer, first_difference=difference_of(traced, case), trace=traced, launch=traced.launch
@@ -372,9 +364,7 @@ class _Answering:
         number: int,
         families: Sequence[Family],
     ) -> Sequence[Diagnostic]:
-        """Return the problems of a launch, the first with a change that was tried, if there is
-        one.
-        """
+        """Return the problems of a launch, the first with a change that was tried and helps."""
         assert not isinstance(self.code, str)
         repairing = Repairing(
             self.exercise,
@@ -397,9 +387,7 @@ class _Answering:
         return [fixed, *(replace(other, advice="") for other in others)]
 
     def _launch(self, case: Case, right: Mapping[str, Within]) -> BoundLaunch:
-        """Return a hidden launch as one that can be traced: the kernel is compiled once more, with
-        debug records.
-        """
+        """Return a hidden launch as one that can be traced, compiled with debug records."""
         assert not isinstance(self.code, str)
         submission = submit(self.code, [case.keywords], _PARSED, seconds=SECONDS, debug_info=True)
         keywords = {**case.arguments, **case.constants}
@@ -428,14 +416,6 @@ class _Answering:
             self.seed,
             hints=self.hints,
         )
-
-
-def _traced(launch: BoundLaunch) -> Trace | None:
-    """Return the trace of a launch; None if it cannot be traced."""
-    try:
-        return trace(launch)
-    except KernelLabError:
-        return None
 
 
 _WHEN = {
@@ -582,7 +562,8 @@ def grade_folder(folder: Path) -> Grades:
     for file in notebooks_of(folder):
         for cell in _cells(file, problems):
             known = best.get(cell.exercise)
-            if known is None or cell.is_of_course or _is_stub(cell):
+            stub = "" if known is None else exercise_named(cell.exercise).stub.strip()
+            if known is None or cell.is_of_course or cell.code.strip() == stub:
                 continue  # an unknown exercise, or an unchanged cell
             grade = _graded(cell, known)
             if not known.file or order.index(grade.reached) > order.index(known.reached):
@@ -597,10 +578,6 @@ def _cells(file: Path, problems: list[str]) -> list[StudentCell]:
     except ArgumentError as error:
         problems.append(str(error))
         return []
-
-
-def _is_stub(cell: StudentCell) -> bool:
-    return cell.code.strip() == exercise_named(cell.exercise).stub.strip()
 
 
 def _graded(cell: StudentCell, known: Grade) -> Grade:
@@ -694,11 +671,7 @@ _LONGEST_WORDS = 2_000
 
 
 def _grades_in(data: SavedData, folder: Path) -> Grades:
-    """Read the grades of one folder: those of this folder, one for each exercise.
-
-    Raises:
-        SchemaError: they are not.
-    """
+    """Read the grades of this folder, one for each exercise; raise SchemaError for others."""
     rows = data["grades"].parts(len(EXERCISES))
     for row, item in zip(rows, EXERCISES, strict=True):
         row["folder"].one_of(str(folder))
@@ -708,8 +681,6 @@ def _grades_in(data: SavedData, folder: Path) -> Grades:
         for name in ("file", "kind", "what", "code"):
             if len(row[name].text()) > _LONGEST_WORDS:
                 raise row[name].misfit(f"a text of at most {_LONGEST_WORDS} characters")
-    grades: tuple[Grade, ...] = tuple(_READER.read(Grade, row) for row in rows)
-    return Grades(grades, tuple(item.text() for item in data["problems"].items()))
-
-
-_READER = RecordReader()
+    read = RecordReader().read
+    problems = tuple(item.text() for item in data["problems"].items())
+    return Grades(tuple(read(Grade, row) for row in rows), problems)

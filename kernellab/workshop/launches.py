@@ -183,9 +183,7 @@ def _tiles(size: int, tile: int) -> int:
 
 
 def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
-    """Yield launches with whole blocks, a remainder, few elements, a remainder of one element,
-    other block sizes, and many more elements.
-    """
+    """Yield launches with whole blocks, remainders, few and many elements, other blocks."""
     yield _vectors(draw, 4 * 128, 128, *inputs, **numbers)
     yield _vectors(draw, draw.uneven(513, 1023, 128), 128, *inputs, **numbers)
     yield _vectors(draw, draw.size(1, 20), 64, *inputs, **numbers)
@@ -199,9 +197,7 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
 
 
 def _up_to_nan(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases; in the last one, x has zeros, a subnormal and a large number, infinity and
-    NaN.
-    """
+    """Yield the cases; x of the last has zeros, a subnormal, a large number, infinity and NaN."""
     *others, last = cases
     last.arguments["x_ptr"].view(-1)[3:9] = torch.tensor(
         [0.0, -0.0, 1e-40, 1e5, math.inf, math.nan]
@@ -581,10 +577,6 @@ def _product(
     return Case((_tiles(m, tile[0]), _tiles(n, tile[1]), *batch), arguments, ("c_ptr",), blocks)
 
 
-def _other_tile(draw: Draw) -> tuple[int, int, int]:
-    return 64, draw.of((16, 32)), draw.of((16, 32))
-
-
 _WIDE = (16, 64, 32)
 """A tile that is the largest along the columns, and as large along no two axes."""
 
@@ -598,7 +590,7 @@ def _matmuls(draw: Draw, extra: bool) -> Iterator[Case]:
         draw, draw.size(1, 9), draw.uneven(18, 40, 16), draw.size(1, 9), (16, 16, 16), extra
     )
     m, n, k = (draw.uneven(91, 160, 16) for _ in range(3))
-    yield _matmul(draw, m, n, k, _other_tile(draw), extra)
+    yield _matmul(draw, m, n, k, (64, draw.of((16, 32)), draw.of((16, 32))), extra)
 
 
 def batched_matrices(draw: Draw) -> Iterator[Case]:
@@ -738,7 +730,7 @@ def _attention(
         q[0], q[-1], q[-2] = -3072, 64 * k[-1], 64 * k[0]
     rows = blocks.get("BLOCK_Q", queries)
     return Case(
-        (-(-queries // rows),),
+        (_tiles(queries, rows),),
         {
             "q_ptr": q, "k_ptr": k, "v_ptr": v,
             "z_ptr": torch.zeros(queries, width, dtype=torch.float16),

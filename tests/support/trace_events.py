@@ -10,7 +10,7 @@ import torch
 
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.tracing.recorder import Recorder
+from kernellab.tracing.recorder import Recorder, SeenAccess
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Checkpoint, TracedArgument, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
@@ -64,7 +64,7 @@ class Events:
             tell.bound({"k": numpy.int32(k)})
             tell.line(4)
             offsets = AffineTile(8 * k, (1,), (8,), numpy.dtype(numpy.int64))
-            tell.access("load", buffers["x_ptr"], "x_ptr", 4, offsets, None)
+            tell.access(SeenAccess("load", buffers["x_ptr"], "x_ptr", 4, offsets, None))
             x = change(k, self.x.numpy()[8 * k : 8 * k + 8].copy())
             tell.bound({"x": x})
             tell.line(5)
@@ -79,7 +79,7 @@ class Events:
         tell.line(6)
         mask = numpy.arange(8) < 7
         every = numpy.arange(8, dtype=numpy.int64)
-        tell.access("store", buffers["z_ptr"], "z_ptr", 4, every, mask)
+        tell.access(SeenAccess("store", buffers["z_ptr"], "z_ptr", 4, every, mask))
         self.z[:7] = torch.from_numpy(acc)[:7]
         tell.leave()
 

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, on_line
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.compiler.analyses.allocations import OFFSET
 from kernellab.compiler.modules import integer
@@ -424,7 +424,8 @@ class MissingWait(Detector):
             return True
         if has(operation, OrdersWarpGroups):
             return bool(_group(operation)) or ttg.cta_count([*parents(operation)][-1]) > 1
-        is_use = any(map(_is_product, operation.operands))
+        products = ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp  # and what waited for them
+        is_use = any(isinstance(value.owner, products) for value in operation.operands)
         is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
         return is_use and not is_move and not operation.regions
 
@@ -548,7 +549,7 @@ class MissingWait(Detector):
             )
         elif not self.run.kernel.is_gluon():
             advice = _OF_COMPILER
-        what = f"{access.named(index)} is read here before the TMA store{_line(store)} writes it"
+        what = f"{access.named(index)} is read here before the TMA store{on_line(store)} writes it"
         about = {"argument": access.buffer.name, "index": index}
         return {"message": what, "advice": advice, **about}
 
@@ -761,14 +762,14 @@ class MissingWait(Detector):
         verb = "read" if value in use.reads else "overwritten"
         message = (
             f"{name} is {verb} here in each CTA of the cluster, and another CTA may still"
-            f" be before the operation that {deed} it{_line(other)}"
+            f" be before the operation that {deed} it{on_line(other)}"
         )
         would = "gl.barrier(cluster=True)"
         if isinstance(other, ttng.InitBarrierOp):
             message = (
                 f"an operation of one CTA arrives here at {name} of another CTA, which may not"
             )
-            message += f" have initialized it{_line(other)}"
+            message += f" have initialized it{on_line(other)}"
             would = "mbarrier.sync_cluster_init()"
         advice = f"Between the two lines, no CTA waits for the others, as at {would}."
         self._add(use, other, faulty, message, advice)
@@ -785,7 +786,7 @@ class MissingWait(Detector):
                 if faulty.any():
                     message = (
                         f"{_name(value)} is read here by TMA or a tensor core, which may not see "
-                        f"what another group of warps stored{_line(watched.operation)}"
+                        f"what another group of warps stored{on_line(watched.operation)}"
                     )
                     advice = (
                         "Nothing makes the store visible, as fence_async_shared() between it and "
@@ -830,7 +831,7 @@ class MissingWait(Detector):
             did, does = ("overwritten", "reads") if is_read else ("read", "writes")
             message = (
                 f"{name} is {did} here before another group of warps {does} it"
-                f"{_line(use.operation)}"
+                f"{on_line(use.operation)}"
             )
         else:
             message = self._message(use, watched, faulty, is_read, name)
@@ -908,7 +909,7 @@ def _what(watched: _Watched) -> str:
     """What an operation is called, and its line."""
     is_copy = isinstance(watched.operation, ttng.TmemCopyOp)
     what = "copy" if is_copy else _WORDS[watched.queue.partition(" ")[0]][0]
-    return what + _line(watched.operation)
+    return what + on_line(watched.operation)
 
 
 def _is_led_in(use: _Use, watched: _Watched, faulty: Array) -> bool:
@@ -924,16 +925,6 @@ def _is_of_others(use: _Use, watched: _Watched, faulty: Array) -> bool:
 
 
 _OF_CLUSTERS = ttng.FenceMbarrierInitReleaseClusterOp | ttng.ClusterArriveOp | ttng.ClusterWaitOp
-
-
-def _line(operation: Operation) -> str:
-    frames = locate(operation.location).frames
-    return f" on line {frames[0].line}" if frames else ""
-
-
-def _is_product(value: SSAValue) -> bool:
-    """Whether a value is, or was waited for as, the result of a product."""
-    return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
 
 
 @functools.lru_cache(256)

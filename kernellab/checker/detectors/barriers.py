@@ -12,13 +12,13 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, storages_of
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, on_line, storages_of
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.races import Race
 from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
 from kernellab.checker.happens_before import releases
 from kernellab.checker.records import Proposal
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, lanes_of
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.errors import KernelLabError
 from kernellab.interpreter.execution.program import (
@@ -145,11 +145,8 @@ class MissingBarrier(Detector):
             return
         extents = shape(_pointers(access.operation).type)
         lanes = numpy.arange(int(numpy.prod(extents))).reshape((1, *extents))
-        index, on, program, lane = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-            programs.linear.reshape((-1,) + (1,) * access.rank),
-            lanes,
+        index, on, program, lane = lanes_of(
+            access, programs.linear.reshape((-1,) + (1,) * access.rank), lanes
         )
         index, program, lane = index[on], program[on], lane[on]
         for before in _HAZARDS[way]:
@@ -244,21 +241,19 @@ class MissingBarrier(Detector):
     def _report(self, suspect: _Suspect, apart: Array, first: Array, second: Array) -> None:
         access, at = suspect.access, int(numpy.argmax(apart))
         name, element = access.buffer.name, access.coordinates(int(suspect.index[at]))
-        frames = locate(suspect.first.location).frames
-        line = f" on line {frames[0].line}" if frames else ""
         here = suspect.releases[0] if suspect.releases else suspect.second
         before, after = f"{_way(suspect.first)}s", f"{_VERBS[_way(suspect.second)]}s"
-        start = f"thread {first[at]} {before} {access.named(element)}{line}, and thread"
+        place = f"{access.named(element)}{on_line(suspect.first)}"
+        start = f"thread {first[at]} {before} {place}, and thread"
         message = (
             f"{start} {second[at]} of the same program {after} it here, without a barrier between: "
             f"the {_way(suspect.second)} may come before the {_way(suspect.first)}"
         )
         if suspect.releases:
-            frames = locate(suspect.second.location).frames
-            line = f" on line {frames[0].line}" if frames else ""
             message = (
                 f"{start} 0 of the same program makes this atomic, without a barrier between: "
-                f"another program, which {after} the element{line}, may come before the store"
+                f"another program, which {after} the element{on_line(suspect.second)}, may come "
+                "before the store"
             )
         facts: dict[str, Any] = {
             "kind": self.kinds[0],

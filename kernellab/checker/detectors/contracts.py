@@ -11,13 +11,13 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, on_line
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.nan_sources import is_users
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, lanes_of, whole_tile, with_program_axis
 from kernellab.common.containers import sparse_zeros
 from kernellab.common.text import number_text, number_texts
 from kernellab.errors import SourcePosition, suggestion
@@ -43,7 +43,6 @@ class NotAssociative(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation combines by a function of the user."""
         if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
             return False
         inner = list(operation.combine.block.ops)
@@ -157,10 +156,8 @@ def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequen
 
 def _along_axis(value: Array, operand: SSAValue, op: tt.ReduceOp | tt.ScanOp) -> Array:
     """Return the numbers of a tile, with those that are combined along the last axis."""
-    extents, axis = shape(operand.type), op.axis.value.data
-    tile = with_program_axis(widen(value), len(extents))
-    tile = numpy.broadcast_to(tile, (len(tile), *extents))
-    return numpy.moveaxis(tile, axis + 1, -1)
+    tile = whole_tile(widen(value), shape(operand.type))
+    return numpy.moveaxis(tile, op.axis.value.data + 1, -1)
 
 
 def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:
@@ -203,10 +200,7 @@ class OverwrittenArgument(Detector):
         if key not in self._writes:
             self._writes[key] = sparse_zeros(len(buffer.elements), numpy.int32)
         writes = self._writes[key]
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-        )
+        index, on = lanes_of(access)
         if not isinstance(access.request, global_memory.Store):
             writes[index[on]] = -1
             return
@@ -229,8 +223,7 @@ class OverwrittenArgument(Detector):
         if not lost.any():
             return
         first = self._accesses[int(before[lost][0]) - 1]
-        position = (locate(first.operation.location).frames or (None,))[0]
-        line = "" if position is None else f" on line {position.line}"
+        line = on_line(first.operation)
         mine, other = access.buffer.name, first.buffer.name
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
@@ -447,10 +440,7 @@ class AutotunedInPlace(Detector):
             size = len(buffer.elements)
             self._used[key] = _Used(numpy.zeros(size, bool), numpy.zeros(size, bool))
         used = self._used[key]
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank),
-            True if access.on is None else with_program_axis(access.on, access.rank),
-        )
+        index, on = lanes_of(access)
         elements = index[on]
         if access.action != "store":
             fresh = elements[~used.written[elements]]

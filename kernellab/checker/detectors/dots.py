@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.checker.checked_run import CheckedRun, Computed, behind
 from kernellab.checker.detector import Detector, ProgramSet
 from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, whole_tile, with_program_axis
 from kernellab.common.text import number_texts
 from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
@@ -82,10 +82,9 @@ class DotPrecision(Detector):
         """Return whether the operation is an fp32 dot in another precision, or a loop over dots."""
         if isinstance(operation, mlir.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
-        return tt.precision_of(operation) not in (None, "ieee")
+        return tt.rounds_operands(operation)
 
     def computed(self, computed: Computed) -> None:
-        """Compare a dot, or what a loop has accumulated."""
         op = computed.operation
         if isinstance(op, mlir.ForOp):
             for inner in op.block.ops:
@@ -134,7 +133,7 @@ class DotPrecision(Detector):
 
 def _adds_up(op: Operation, loop: mlir.ForOp) -> bool:
     """Return whether the loop does nothing with this dot's result but accumulate it."""
-    if tt.precision_of(op) in (None, "ieee"):
+    if not tt.rounds_operands(op):
         return False
     assert isinstance(op, tt.DotOp)
     sum_ = op.c
@@ -148,7 +147,7 @@ def _adds_up(op: Operation, loop: mlir.ForOp) -> bool:
 def _with_error(computed: Computed) -> tuple[Array, Array]:
     op = computed.operation
     a, b, c, result = (
-        _whole(value, operand.type)
+        whole_tile(value, shape(operand.type))
         for value, operand in zip(
             (*computed.operands, computed.results[0]), (*op.operands, op.results[0])
         )
@@ -156,12 +155,6 @@ def _with_error(computed: Computed) -> tuple[Array, Array]:
     if fits_tf32(a) and fits_tf32(b):
         return result, numpy.zeros((1,) * result.ndim, FLOAT32)
     return result, (result - c) - numpy.matmul(a, b)
-
-
-def _whole(value: Any, type: Any) -> Array:
-    extents = shape(type)
-    array = with_program_axis(value, len(extents))
-    return numpy.broadcast_to(array, (len(array), *extents))
 
 
 def fits_tf32(tile: Array) -> bool:
@@ -183,21 +176,18 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
     right, wrong = float(exact[place]), float(exact[place] + error[place])
     gives, instead = number_texts(wrong, right)
     precision = tt.precision_of(computed.operation)
+    portion = f"{part:.1%} of" if part < 2 else f"{part:,.0f} times"
     return {
         "kind": "dot-precision",
         "places": computed.calls(),
         "lane": place,
         "message": (
             f"in {precision}, the result of this tl.dot differs from the ieee result by "
-            f"{_portion(part)} its norm; element {place} is {gives} instead of {instead}"
+            f"{portion} its norm; element {place} is {gives} instead of {instead}"
             f"{WHY.get(precision or '', '')}"
         ),
         "advice": ADVICE,
     }
-
-
-def _portion(part: float) -> str:
-    return f"{part:.1%} of" if part < 2 else f"{part:,.0f} times"
 
 
 WHY = {
@@ -218,11 +208,6 @@ _CANCELS = 1 / 8
 """A result this much smaller than its operand has lost three bits: tf32 is off by the tolerance."""
 
 
-def _rounds(op: Operation) -> bool:
-    """Return whether an operation is a dot of fp32 tiles in another precision."""
-    return tt.precision_of(op) not in (None, "ieee")
-
-
 def cancelling(op: Operation) -> int | None:
     """Return which operand of a sum depends on such a dot, if exactly one does; else None."""
     return _cancelling(function_of(op)).get(op)
@@ -230,7 +215,7 @@ def cancelling(op: Operation) -> int | None:
 
 @lru_cache(maxsize=32)
 def _cancelling(function: Operation) -> Mapping[Operation, int]:
-    dots = {op.results[0] for op in function.walk() if _rounds(op)}
+    dots = {op.results[0] for op in function.walk() if tt.rounds_operands(op)}
     positions: dict[Operation, int] = {}
     for op in function.walk() if dots else ():
         if not isinstance(op, mlir.AddFOp | mlir.SubFOp | mlir.FmaOp):
@@ -286,7 +271,7 @@ class DotCancellation(SuspectedCause):
             return bool((norms(result) < _CANCELS * norms(operand)).any())
 
     def may_depart(self, op: Operation) -> bool:
-        return _rounds(op)
+        return tt.rounds_operands(op)
 
     def departs(self, step: Step, exact: Array) -> Array:
         if all(fits_tf32(operand.astype(FLOAT32)) for operand in step.operands[:2]):

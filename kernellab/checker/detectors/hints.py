@@ -21,7 +21,8 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.kernel_source import NotReadable, Source, mask_argument
 from kernellab.checker.records import Finding, Proposal
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array, whole_tile, with_program_axis
+from kernellab.common.text import called
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import has_copy_engine
@@ -101,7 +102,7 @@ def _calls_in(function: Any) -> Iterator[HintCall]:
 
 
 def _hint(call: ast.Call) -> str | None:
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+    name = called(call)
     return name if name in HINTS and call.args else None
 
 
@@ -173,7 +174,6 @@ class BrokenHints(Detector):
         return bool(_promises(operation))
 
     def computed(self, computed: Computed) -> None:
-        """Check the hints of the operation."""
         op = computed.operation
         match op:
             case mlir.AssumeOp():
@@ -373,10 +373,8 @@ def _is_divided(value: SSAValue) -> bool:
 
 def _whole(value: Any, extents: tuple[int, ...]) -> Array:
     """Return a tile with all its elements, programs first; a scalar as a tile of one element."""
-    array = with_program_axis(value, len(extents))
-    if not extents:
-        return array.reshape(-1, 1)
-    return numpy.broadcast_to(array, (len(array), *extents))
+    whole = whole_tile(value, extents)
+    return whole if extents else whole.reshape(-1, 1)
 
 
 def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> bool:
@@ -397,12 +395,7 @@ def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> boo
 
 
 def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Broken]:
-    """Return the hints that are false for elements of a tile.
-
-    Args:
-        values: the tile, programs first.
-        placed: the numbers that must be divisible: the values, or their addresses in bytes.
-    """
+    """Return the hints that are false for a tile; `placed` are the values or their addresses."""
     divisibility, contiguity, constancy = promise.numbers.values()
     broken = []
     for d in range(values.ndim - 1):
@@ -424,12 +417,7 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
 
 
 def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
-    """Return which elements do not differ by `step` from the element before them in a run of `run`.
-
-    Args:
-        rows: the tile, with the dimension in question moved to its end.
-        dimension: where the dimension belongs in the result.
-    """
+    """Return which elements of a run do not differ by `step` from the element before them."""
     wrong = numpy.zeros(rows.shape, numpy.bool_)
     wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
     wrong[..., ::run] = False
@@ -477,18 +465,15 @@ class FailedAssertion(Detector):
         """Of each masked load, the elements that it enables."""
 
     def before(self, access: CheckedAccess) -> None:
-        """Record the elements that a masked load enables."""
         op = access.operation
         if isinstance(op, tt.LoadOp) and op.mask is not None and access.request.mask is not None:
             self._on[op] = with_program_axis(access.request.mask, access.rank)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is an assertion."""
         return isinstance(operation, tt.AssertOp)
 
     def computed(self, computed: Computed) -> None:
-        """Check the assertion in every active program."""
         op = computed.operation
         assert isinstance(op, tt.AssertOp)
         rank = len(shape(op.condition.type))
@@ -566,13 +551,11 @@ class DescriptorAlignment(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation makes or uses a descriptor."""
         return isinstance(operation, tt.MakeTensorDescOp) or operations.has(
             operation, operations.DescriptorAccess
         )
 
     def computed(self, computed: Computed) -> None:
-        """Check the descriptor's base address and its strides, or the offset of a block."""
         op = computed.operation
         if isinstance(op, tt.MakeTensorDescOp):
             (descriptor,) = computed.results
@@ -596,12 +579,7 @@ class DescriptorAlignment(Detector):
         what: int | Literal["offset"] | None,
         sizes: Numbers,
     ) -> None:
-        """Report sizes in bytes that are not multiples of 16.
-
-        Args:
-            what: the dimension of a stride, or the offset of a block; None for the base address.
-            sizes: one number for each program, or one for all.
-        """
+        """Report sizes that are not multiples of 16 bytes; `what` None is the base address."""
         faulty = (sizes % UNIT != 0) & computed.taking_part(0)
         if not faulty.any():
             return
@@ -667,7 +645,6 @@ class RepeatedRandom(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        """Return whether there are several programs."""
         return run.programs > 1
 
     @classmethod
@@ -690,7 +667,6 @@ class RepeatedRandom(Detector):
             self._alike[line] = self._alike.get(line, True) and is_alike
 
     def end(self) -> None:
-        """Name the lines whose random numbers are the same in all programs."""
         self.notes = tuple(
             f"The random numbers of line {line} are the same in every program, because their seed "
             "and offsets are. If each element needs its own, add tl.program_id(0) times the size "

@@ -17,6 +17,7 @@ from kernellab.checker.checked_run import (
     makes_addresses,
     mask_of,
     name_of,
+    on_line,
     was_loaded,
 )
 from kernellab.checker.detector import Detector
@@ -100,12 +101,10 @@ class IndexOverflow(SuspectedCause):
 
 def _effect(access: Operation, moves_away: bool) -> str:
     """Return the effect: "; the load on line 12 accesses the wrong element"."""
-    what = operations.global_effect(access)
-    frames = operations.locate(access.location).frames
-    where = f" on line {frames[0].line}" if frames else ""
+    what = f"{operations.global_effect(access)}{on_line(access)}"
     if moves_away:
-        return f"; the {what}{where} accesses the wrong element"
-    return f"; the mask of the {what}{where} is wrong"
+        return f"; the {what} accesses the wrong element"
+    return f"; the mask of the {what} is wrong"
 
 
 def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
@@ -262,17 +261,12 @@ def _is_rounded(value: SSAValue) -> bool:
             has_floats = True
         elif isinstance(source.op, mlir.ShLIOp):
             return False
-        elif operations.has(source.op, operations.MovesElements, operations.KeepsSign) or _chooses(
-            source.op
+        elif operations.has(source.op, operations.MovesElements, operations.KeepsSign) or (
+            operations.has(source.op, operations.ReadsIntegers)
+            and source.op.name.startswith(("arith.max", "arith.min"))
         ):
             pending += source.op.operands
     return has_floats
-
-
-def _chooses(op: Operation) -> bool:
-    return operations.has(op, operations.ReadsIntegers) and op.name.startswith(
-        ("arith.max", "arith.min")
-    )
 
 
 def _limits(op: Operation, unsigned: Values) -> Any:

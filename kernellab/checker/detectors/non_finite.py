@@ -19,6 +19,7 @@ from kernellab.checker.checked_run import (
     mask_of,
     placing,
     stored_value,
+    tensors_among,
 )
 from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
 from kernellab.checker.reference_run import DECIDE, Departure, Harm, Step, SuspectedCause
@@ -31,10 +32,7 @@ from kernellab.checker.shadow_values import (
     with_program_axis,
 )
 from kernellab.common.text import counted, element_text
-from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
-    EVERYTHING,
-    Arguments,
     ProgramCode,
     memory_effects,
     per_code,
@@ -106,7 +104,6 @@ class NonFiniteOrigins(Detector):
         return bool(operation.results)
 
     def computed(self, computed: Computed) -> None:
-        """Follow the values through the operation."""
         outer = operations.function_of_elements(computed.operation)
         if outer is None:
             self._note_decision(computed)
@@ -115,7 +112,6 @@ class NonFiniteOrigins(Detector):
             self._origins.elements.follow(outer, computed)
 
     def before(self, access: CheckedAccess) -> None:
-        """Record which of the stored values have an origin."""
         request, value = access.request, stored_value(access.operation)
         self._note_place(access)
         if not isinstance(request, Store | Atomic) or value is None or is_pointer(value.type):
@@ -129,7 +125,6 @@ class NonFiniteOrigins(Detector):
             self._note(access, stored, written.index, written.numbers)
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
-        """Record the origins of the loaded values."""
         if isinstance(access.request, Load):
             if access.on is not None:
                 self._origins.on[access.operation] = access.on
@@ -265,7 +260,6 @@ class NonFinite(TwoPhaseDetector):
         return dtype(operation.results[0].type).itemsize == 1
 
     def before(self, access: CheckedAccess) -> None:
-        """Check the stored values."""
         request = access.request
         if self.is_suspect or not isinstance(request, Store | Atomic):
             return
@@ -380,10 +374,17 @@ class NanResults(Detector):
         if any(map(_reports_non_finite, self._others)):
             return  # they say where the kernel goes wrong
         before = session.launch.tensors
-        loaded, updated = _named(self.run, "loaded"), _named(self.run, "updated")
-        results = (_named(self.run, "stored") | updated) - self.run.expected.keys()
+        effects = memory_effects(self.run.code)
+        loaded, updated = (
+            tensors_among(self.run, arguments) for arguments in (effects.loaded, effects.updated)
+        )
+        results = (tensors_among(self.run, effects.stored) | updated) - self.run.expected.keys()
         results -= frozenset(self.run.uninitialized)  # whatever they hold, `UninitializedRead` says
-        able = {name for name, tensor in before.items() if _may_hold_nan(tensor)}
+        able = {
+            name
+            for name, tensor in before.items()
+            if tensor.is_floating_point() and tensor.numel() <= _LARGEST
+        }
         sources = [name for name in (loaded - results) & able if _nan_in(before[name]).any()]
         notes = []
         for name in sorted(results & able, key=[*before].index):
@@ -429,18 +430,5 @@ def _why(name: str, loaded: frozenset[str], updated: frozenset[str]) -> str:
     )
 
 
-def _may_hold_nan(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has NaN, and is small enough to look for it."""
-    return tensor.is_floating_point() and tensor.numel() <= _LARGEST
-
-
 def _nan_in(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().float().isnan() if tensor.itemsize == 1 else tensor.detach().isnan()
-
-
-def _named(run: CheckedRun, effect: str) -> frozenset[str]:
-    """Return the tensors that the kernel has an effect on: "stored", "updated", "loaded"."""
-    arguments: Arguments = getattr(memory_effects(run.code), effect)
-    names = argument_names(run.call, run.code)
-    numbers = range(len(names)) if arguments is EVERYTHING else arguments
-    return frozenset(names[number] for number in numbers) & run.tensors.keys()

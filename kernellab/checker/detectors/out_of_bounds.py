@@ -8,15 +8,11 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, name_of
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, name_of, on_line
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
 from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, form_of, lane_of
-from kernellab.interpreter.execution.bounds_advice import (
-    Extents,
-    LaneValues,
-    bounds_advice,
-)
+from kernellab.interpreter.execution.bounds_advice import Extents, LaneValues, bounds_advice
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import mlir, operations, tt
@@ -195,17 +191,11 @@ def _is_in_storage(access: CheckedAccess, outside: numpy.ndarray) -> bool:
 
 def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     """Return, as text, that a load reads next to what another one reads, beyond a view."""
-    frames, others = (
-        operations.locate(access.operation.location).frames,
-        operations.locate(other.operation.location),
-    )
-    place = f" on line {frames[0].line}" if frames else ""
-    known = f" on line {others.frames[0].line}" if others.frames else ""
     name = access.buffer.name
     return (
-        f"The load{place} reads elements beyond the view {name}, next to those that the load"
-        f"{known} reads. They are in the memory that {name} is a view of, so this is not a "
-        "fault. Mask them if the load is not intended."
+        f"The load{on_line(access.operation)} reads elements beyond the view {name}, next to those "
+        f"that the load{on_line(other.operation)} reads. They are in the memory that {name} is a "
+        "view of, so this is not a fault. Mask them if the load is not intended."
     )
 
 

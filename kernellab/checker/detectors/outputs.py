@@ -17,7 +17,7 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import STORES
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
-from kernellab.common.text import element_text
+from kernellab.common.text import called, element_text
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.launcher import argument_names
@@ -78,7 +78,7 @@ class _Stores:
     def _stored_by(
         self, function: Any, call: ast.Call, aliases: Set[str]
     ) -> Iterator[tuple[SourcePosition, bool]]:
-        name = _called(call)
+        name = called(call)
         if name in self._functions:
             callee = self._functions[name]
             stores = self.of(callee)
@@ -93,14 +93,6 @@ class _Stores:
             receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
             if any(_points(target, aliases) for target in (*receiver, *call.args[:2])):
                 yield triton_api.position_in(function, call), False
-
-
-def _called(call: ast.Call) -> str:
-    match call.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case _:
-            return ""
 
 
 def _aliases(body: ast.AST, parameter: str) -> Set[str]:
@@ -125,7 +117,7 @@ def _points(value: ast.AST, aliases: Set[str]) -> bool:
     match value:
         case ast.Name(id=name):
             return name in aliases
-        case ast.Call() if _LOADS.fullmatch(_called(value)):
+        case ast.Call() if _LOADS.fullmatch(called(value)):
             return False
     return any(_points(part, aliases) for part in ast.iter_child_nodes(value))
 

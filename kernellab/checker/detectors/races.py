@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import differences
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, storages_of
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, on_line, storages_of
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.sums import FloatSums
 from kernellab.checker.element_inputs import last_writer
@@ -43,7 +43,7 @@ from kernellab.checker.session import (
 )
 from kernellab.checker.shadow_memory import ShadowMemory, Storages
 from kernellab.common.text import element_text, number_text, number_texts
-from kernellab.errors import KernelFault, SourcePosition
+from kernellab.errors import KernelFault
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.execution.scheduler import Residency
@@ -258,14 +258,14 @@ class Race(Detector):
         stores = [
             element_access.operation
             for pair in together
-            for element_access in _element_accesses(pair.example)
+            for element_access in (pair.example.first, pair.example.second)
             if element_access.kind == "write"
         ]
         here = max(stores, key=_line)
         at_line = (
             pair
             for pair in together
-            if any(access.operation is here for access in _element_accesses(pair.example))
+            if any(access.operation is here for access in (pair.example.first, pair.example.second))
         )
         summary = max(at_line, key=lambda pair: pair.example.second.operation is here)
         example = summary.example
@@ -279,7 +279,7 @@ class Race(Detector):
             "rivals": tuple(
                 sorted(
                     (self.run.program_id(each.program), _deed(each))
-                    for each in _element_accesses(example)
+                    for each in (example.first, example.second)
                 )
             ),
             "advice": _race_advice(
@@ -304,28 +304,17 @@ def _watched(run: CheckedRun) -> frozenset[str | int] | None:
 def _harmless(example: AccessPair) -> str:
     """Return, as text, that programs store the same value, so that their order does not matter."""
     store = example.second
-    position = _position(store.operation)
-    place = f" on line {position.line}" if position else ""
     value = "" if store.value is None else f", {number_text(store.value)},"
     return (
         f"Several programs store the same value{value} to "
-        f"{element_text(store.name, store.index)}{place}. Nothing orders these stores, and their "
-        "order does not matter."
+        f"{element_text(store.name, store.index)}{on_line(store.operation)}. Nothing orders these "
+        "stores, and their order does not matter."
     )
 
 
-def _element_accesses(example: AccessPair) -> tuple[ElementAccess, ElementAccess]:
-    return example.first, example.second
-
-
 def _line(operation: Operation) -> tuple[str, int]:
-    position = _position(operation)
-    return ("", 0) if position is None else (position.file, position.line)
-
-
-def _position(operation: Operation) -> SourcePosition | None:
     frames = locate(operation.location).frames
-    return frames[0] if frames else None
+    return (frames[0].file, frames[0].line) if frames else ("", 0)
 
 
 _VERBS = {"read": "reads", "write": "writes", "update": "updates"}
@@ -339,7 +328,7 @@ def _deed(access: ElementAccess) -> str:
 
 def _ordered(example: AccessPair, here: Operation) -> tuple[ElementAccess, ElementAccess]:
     """Return the store that the finding is reported at, then the other access."""
-    first, second = _element_accesses(example)
+    first, second = example.first, example.second
     return (second, first) if second.operation is here else (first, second)
 
 
@@ -347,7 +336,7 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     mine, other = _ordered(example, here)
     which = element_text(mine.name, mine.index)
     if mine.operation is other.operation:
-        first, second = _element_accesses(example)
+        first, second = example.first, example.second
         both = " and ".join(number_texts(first.value, second.value))
         values = "" if first.value is None else f" (the values {both})"
         programs = sorted(run.program_id(access.program) for access in (first, second))
@@ -355,8 +344,6 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
             f"programs {programs[0]} and {programs[1]} both write {which}{values}, and "
             "nothing orders the two writes"
         )
-    position = _position(other.operation)
-    place = f" on line {position.line}" if position else ""
     how = " with an atomic" if other.kind == "update" else ""
     shared = mine.name != other.name
     what = element_text(other.name, other.index) if shared else "it"
@@ -365,24 +352,18 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     value = "" if other.value is None else f" (value {number_text(other.value)})"
     return (
         f"program {run.program_id(mine.program)} writes {which}{written}, and program "
-        f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}{place}{value}"
-        f"{same}; nothing orders the two accesses"
+        f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}"
+        f"{on_line(other.operation)}{value}{same}; nothing orders the two accesses"
     )
 
 
 def _blame(weak: Sequence[Operation]) -> str:
     """Return ': the atomic on line 7 with sem="relaxed" does not', or ""."""
-    named = sorted({_weak_words(op) for op in weak})
+    named = sorted({f"the atomic{on_line(op)} with {weakness(op)}" for op in weak})
     if not named:
         return ""
     does = "does" if len(named) == 1 else "do"
     return f": {' and '.join(named)} {does} not"
-
-
-def _weak_words(op: Operation) -> str:
-    position = _position(op)
-    place = f" on line {position.line}" if position else ""
-    return f"the atomic{place} with {weakness(op)}"
 
 
 _OF_LOCKS = (
@@ -412,12 +393,7 @@ def _depends_on_program(run: CheckedRun, pair: AccessPair) -> bool:
 
 
 def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: bool) -> str:
-    """Return what to try.
-
-    Args:
-        has_ordering: whether the kernel has atomics that order programs.
-        depends_on_program: whether the index depends on all program ids in which the two differ.
-    """
+    """Return what to try; `depends_on_program`: if the index depends on all ids that differ."""
     example = summary.example
     if summary.weak:
         options = sorted({str(weakness(op)) for op in summary.weak})
@@ -426,13 +402,13 @@ def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: b
             'programs on the GPU (sem="acq_rel", scope="gpu"), so that other programs see what its '
             "program wrote before."
         )
-    first, second = _element_accesses(example)
+    first, second = example.first, example.second
     if first.name != second.name:
         return (
             f"Pass tensors that do not share memory as {first.name} and {second.name} (clone one "
             "of them), or let each program access only its own elements of both."
         )
-    kinds = {element_access.kind for element_access in _element_accesses(example)}
+    kinds = {element_access.kind for element_access in (example.first, example.second)}
     if kinds == {"write"}:
         return _OWN_ELEMENTS[depends_on_program] + _OF_LOCKS * has_ordering
     if "update" in kinds:
@@ -546,11 +522,8 @@ class OrderDependence(Detector):
         self, op: Operation | None, facts: dict[str, Any], programs: Sequence[int], count: int
     ) -> None:
         frames = () if op is None else locate(op.location).frames
-        where = {
-            "places": frames[::-1],
-            "advice": _ORDER_ADVICE,
-        }
-        self.collector.add("order", {**where, **facts}, programs, count)
+        facts = {"places": frames[::-1], "advice": _ORDER_ADVICE, **facts}
+        self.collector.add("order", facts, programs, count)
 
 
 _RESIDENT = (

@@ -22,13 +22,13 @@ from kernellab.checker.exact_functions import Function, carries
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.records import Inputs
 from kernellab.checker.reference_run import Cause, Followed, ReferenceRun, Step
-from kernellab.checker.shadow_values import Array, Shadow, reach
+from kernellab.checker.shadow_values import Array, Shadow, reach, whole_tile
 from kernellab.common.text import counted
 from kernellab.compiler.modules import users_line
 from kernellab.errors import KernelFault, KernelLabError, SourcePosition
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
+from kernellab.interpreter.numerics import FLOAT32, FLOAT64
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, locate
 from kernellab.ir.types import dtype, is_float, shape
@@ -448,14 +448,10 @@ def _is_function(op: Operation) -> bool:
     return _is_result_float(op) and not is_simple
 
 
-def _rounds_operands(op: Operation) -> bool:
-    return tt.precision_of(op) not in (None, "ieee")
-
-
 def _in_ieee(step: Step) -> Array:
     """What a dot gives in ieee, which rounds too, but to fp32."""
     a, b = (
-        numpy.broadcast_to(array, (len(array), *shape(source.type))).astype(FLOAT32)
+        whole_tile(array, shape(source.type)).astype(FLOAT32)
         for array, source in zip(step.operands[:2], step.operation.operands[:2])
     )
     rounded: Array = numpy.matmul(a, b).astype(FLOAT64) + step.operands[2]
@@ -473,7 +469,7 @@ CAUSES = (
         "tf32",
         "tl.dot rounds its float32 operands to {precision}",
         'with input_precision="ieee"',
-        _rounds_operands,
+        tt.rounds_operands,
         _in_ieee,
     ),
     RoundingCause(
@@ -602,7 +598,7 @@ class _Bounds(Followed):
                 sizes[2] = numpy.zeros_like(sizes[2])
                 terms = shape(op.a.type)[-1]
                 product = function(*sizes)
-                rough = 2.0**-10 if _rounds_operands(op) and not is_reference else 0.0
+                rough = 2.0**-10 if tt.rounds_operands(op) and not is_reference else 0.0
                 return (additions(terms) * unit + rough) * product + unit * result
             case tt.ReduceOp() | tt.ScanOp() if _adds(op):
                 terms = shape(op.operands[0].type)[op.axis.value.data]
@@ -625,14 +621,7 @@ def _adds(op: tt.ReduceOp | tt.ScanOp) -> bool:
 
 def _over(op: tt.ReduceOp | tt.ScanOp, array: Array, join: numpy.ufunc) -> Array:
     """Join an array along the axis of a reduction or a scan."""
-    source = shape(op.operands[0].type)
-    whole = numpy.broadcast_to(array, (len(array), *source))
-    if isinstance(op, tt.ReduceOp) and join is numpy.add:
-        return numpy.asarray(whole.sum(axis=op.axis.value.data - len(source)))
-    if isinstance(op, tt.ScanOp) and join is numpy.add:
-        backwards = bool(op.reverse.value.data)
-        return numpy.asarray(accumulate(join, whole, op.axis.value.data - len(source), backwards))
-    return reach(op, 0, whole)
+    return reach(op, 0, whole_tile(array, shape(op.operands[0].type)), join)
 
 
 @dataclass(frozen=True)

@@ -482,9 +482,7 @@ def _largest(tensor: torch.Tensor) -> float:
 
 @per_code
 def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
-    """Return the plain stores of floats to arguments in which the kernel accumulates with a load,
-    an addition and a store, including those that store an initial value.
-    """
+    """Return the stores that accumulate floats in arguments, also those of initial values."""
     function = entry_of(code.module)
     stores = [op for op in function.walk() if isinstance(op, tt.StoreOp) and is_float(op.value)]
     objects = underlying_objects(function)

@@ -18,7 +18,7 @@ from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.records import Proposal
 from kernellab.checker.session import Change
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import with_program_axis
+from kernellab.checker.shadow_values import lanes_of
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
 from kernellab.interpreter.codegen.indices import Form, form_of
@@ -208,28 +208,20 @@ class MissingOther(Detector):
         if may_leave_masked_lanes_open(target):
             return {"message": start + effect, "why": _OPEN.format(target=target)}
         deciding = self._decided_by_zeros(session, op)
-        if deciding is None and _is_multiplied(op):
+        if deciding is None and not _is_multiplied(op):
             return {
                 "message": start + effect,
-                "why": _ZEROS_AFFECT.format(target=target),
-                "proposals": _proposals(op, "1.0", "1"),
-            }
-        if deciding is None:
-            why = _ZEROS.format(target=target)
-            return {
-                "message": start + effect,
-                "why": why,
+                "why": _ZEROS.format(target=target),
                 "severity": "note",
                 "proposals": _proposals(op, "0.0", "0"),
             }
-        words, filling = deciding
-        sign = "-" if filling.number < 0 else ""
-        infinity = f'{sign}float("inf")'
-        return {
-            "message": start + words,
-            "why": _ZEROS_AFFECT.format(target=target),
-            "proposals": _proposals(op, infinity, ""),
-        }
+        words, proposals = effect, _proposals(op, "1.0", "1")
+        if deciding is not None:
+            words, filling = deciding
+            sign = "-" if filling.number < 0 else ""
+            proposals = _proposals(op, f'{sign}float("inf")', "")
+        why = _ZEROS_AFFECT.format(target=target)
+        return {"message": start + words, "why": why, "proposals": proposals}
 
     def _decided_by_zeros(
         self, session: CheckSession, op: Operation
@@ -429,9 +421,7 @@ def _repeating(op: Operation) -> Change:
             return request
         if request.mask is None or request.other is not None or not access.rank:
             return request
-        index, on = numpy.broadcast_arrays(
-            with_program_axis(access.index, access.rank), with_program_axis(access.on, access.rank)
-        )
+        index, on = lanes_of(access)
         first = numpy.argmax(on, axis=-1)[..., None]
         place = numpy.take_along_axis(index, first, -1)
         values = access.buffer.elements.take(place, mode="clip")

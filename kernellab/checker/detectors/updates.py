@@ -153,14 +153,6 @@ class _Update:
     scatters: bool
 
 
-@dataclass(frozen=True)
-class _Read:
-    """The latest indices and values of a load, element by element."""
-
-    index: numpy.ndarray
-    values: numpy.ndarray
-
-
 class LostUpdate(Detector):
     """Check stores of sums to the elements that a term was loaded from."""
 
@@ -170,7 +162,8 @@ class LostUpdate(Detector):
         super().__init__(run)
         self._updates = _updates(run.code)
         self._loads = {load for update in self._updates.values() for load in update.loads}
-        self._reads: dict[Operation, _Read] = {}
+        self._reads: dict[Operation, tuple[numpy.ndarray, numpy.ndarray]] = {}
+        """Of each load the latest indices and values, element by element."""
         self._collisions: Sequence[Detector] = ()
 
     def meet(self, others: Sequence[Detector]) -> None:
@@ -178,8 +171,7 @@ class LostUpdate(Detector):
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
         if isinstance(access.request, Load) and access.operation in self._loads:
-            read = _Read(access.index, numpy.asarray(result))
-            self._reads[access.operation] = read
+            self._reads[access.operation] = access.index, numpy.asarray(result)
 
     def before(self, access: CheckedAccess) -> None:
         update, request = self._updates.get(access.operation), access.request
@@ -188,10 +180,10 @@ class LostUpdate(Detector):
         if not len(access.buffer.elements) or is_apart(access, request.value):
             return
         index, stored, on = elements_of(access)
-        for load in update.loads:
-            read = self._reads.get(load)
-            if read is not None and _same(read.index, access.index):
-                lost = _lost(index, stored, read.values, on, access.rank, update.scatters)
+        for load in update.loads & self._reads.keys():
+            places, values = self._reads[load]
+            if _same(places, access.index):
+                lost = _lost(index, stored, values, on, access.rank, update.scatters)
                 if lost.any():
                     self._note(access, index, stored, lost)
 

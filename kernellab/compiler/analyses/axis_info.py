@@ -57,16 +57,12 @@ def _gcds(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
     return tuple(gcd(a, b) for a, b in zip(left, right))
 
 
-def _rank(value: SSAValue) -> int:
-    return max(len(shape(value.type)), 1)
-
-
 def _sizes(value: SSAValue) -> tuple[int, ...]:
     return shape(value.type) or (1,)
 
 
 def _nothing(value: SSAValue) -> _Facts:
-    ones = (1,) * _rank(value)
+    ones = (1,) * len(_sizes(value))
     return _Facts(ones, ones, ones)
 
 
@@ -96,7 +92,7 @@ def _of_constant(op: Operation, _: list[_Facts]) -> _Facts:
     number, result = op.integer, op.results[0]
     if number is None:
         return _nothing(result)
-    rank = _rank(result)
+    rank = len(_sizes(result))
     return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(result), number)
 
 
@@ -110,7 +106,7 @@ def _of_range(op: Operation, _: list[_Facts]) -> _Facts:
 @_rule(tt.SplatOp)
 def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
     result, (scalar,) = op.results[0], given
-    rank = _rank(result)
+    rank = len(_sizes(result))
     return _Facts((1,) * rank, scalar.divisibility * rank, _sizes(result), scalar.value)
 
 

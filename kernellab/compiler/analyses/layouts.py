@@ -148,13 +148,6 @@ QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
 
 
-def has_tiles(module: builtin.ModuleOp) -> bool:
-    """Whether any value of a module is a tile, with a layout or without."""
-    return any(
-        isinstance(value.type, builtin.TensorType | MemDescType) for value, _, _ in _values(module)
-    )
-
-
 def types_by_name(module: builtin.ModuleOp) -> dict[str, tuple[tuple[int, ...], str]]:
     """Shape and element type of the last tile that has each of the kernel's names,
     in a module of TTIR.
@@ -209,7 +202,9 @@ def layouts_of_tiles(opened: modules.OpenedModules, snapshot: str) -> Layouts:
     tiles = Layouts(
         tuple(_tile(value, op, number, known[value.type]) for value, op, number in values), snapshot
     )
-    if not tiles.tiles and not has_tiles(opened.snapshot(opened.first_stage)):
+    tile_types = builtin.TensorType | MemDescType
+    first = [] if tiles.tiles else _values(opened.snapshot(opened.first_stage))
+    if not tiles.tiles and not any(isinstance(value.type, tile_types) for value, _, _ in first):
         raise ArgumentError(
             f"{compilation.kernel!r} has no tiles: it computes with single numbers, which "
             "have no layout."

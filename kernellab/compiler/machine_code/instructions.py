@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kernellab import triton_api
 from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
+from kernellab.common.text import split_at_commas
 from kernellab.compiler.machine_code.cubin import Section, sections
 from kernellab.compiler.records import ControlCodes, Instruction
 from kernellab.errors import CompileError, MachineError, NotRecorded
@@ -141,6 +142,36 @@ def _label_before(lines: Sequence[str], number: int) -> str:
     return lines[at].strip().removesuffix(":") if at >= 0 else ""
 
 
+@dataclass(frozen=True)
+class _Registers:
+    no_result: tuple[str, ...]
+    two_predicates: tuple[str, ...]
+    predicate_then_register: tuple[str, ...]
+    with_carries: tuple[str, ...]
+    matrix: Mapping[str, Mapping[str, tuple[int, int, int]]]
+
+
+@dataclass(frozen=True)
+class Opcodes:
+    """The tables in opcodes.toml.
+
+    Attributes:
+        nvidia: by class, the opcodes without their modifiers.
+        amd: patterns for the beginning of a mnemonic and their classes; the first match counts.
+        registers: which operands of NVIDIA's are results, and how many registers they span.
+    """
+
+    classes: tuple[str, ...]
+    nvidia: Mapping[str, tuple[str, ...]]
+    amd: tuple[tuple[str, str], ...]
+    registers: _Registers
+
+
+OPCODES: Opcodes = read_data_file(Path(__file__).with_name("opcodes.toml"), Opcodes)
+_REGISTERS = OPCODES.registers
+_NO_RESULT = frozenset(_REGISTERS.no_result)
+
+
 # Which registers and predicates a SASS instruction reads and writes, from its text.
 #
 # The text names the first register of each operand; how many it spans follows from the opcode
@@ -148,31 +179,6 @@ def _label_before(lines: Sequence[str], number: int) -> str:
 # -plr`).
 
 _REGISTER = re.compile(r"(?<![\w.])(?P<file>UR|UP|R|P)(?P<number>\d+)(?P<suffix>(?:\.\w+)*)")
-
-_NO_RESULT = frozenset(
-    """
-        STG ST STS STL STSM STTM RED REDG REDS BAR BRA BRX BRXU CALL RET EXIT BSSY BSYNC BREAK NOP
-        NANOSLEEP MEMBAR FENCE ERRBAR CCTL DEPBAR LDGDEPBAR LDGSTS WARPSYNC WARPGROUP UTMALDG
-        UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UTCBAR UTCCP UTCHMMA UTCIMMA UTCQMMA UTCOMMA
-        UTCBMMA UVIRTCOUNT CGAERRBAR BPT KILL UBLKCP UBLKPF UBLKRED UTCSHIFT ARRIVES ACQBULK
-    """.split()  # noqa: SIM905
-)
-"""Opcodes that write no register: all their operands are read."""
-
-_TWO_PREDICATES = (
-    "ISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "PSETP", "UISETP", "UFSETP", "UPLOP3", "UPSETP",
-)  # fmt: skip
-"""Their first two operands are results: a predicate and its complement."""
-
-_PREDICATE_THEN_REGISTER = (
-    "SHFL", "ATOMG", "ATOM", "ATOMS", "MATCH", "ELECT", "LOP3", "ULOP3", "R2UR", "UTCATOMSWS",
-)  # fmt: skip
-
-_WITH_CARRIES = (
-    "IADD", "IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "VIADDMNMX", "VIMNMX",
-    "VIMNMX3", "UVIMNMX",
-)  # fmt: skip
-"""Predicates right after the result are results too: IADD3 R4, P0, P1, R2, R6, RZ."""
 
 
 def registers_of(
@@ -214,14 +220,14 @@ def _result_count(root: str, operands: Sequence[str]) -> int:
         return 0
     if root == "USETMAXREG":
         return 1 if operands[0].startswith("UP") else 0
-    if root in _TWO_PREDICATES:
+    if root in _REGISTERS.two_predicates:
         return 2
     if root in ("VOTE", "VOTEU"):
         return 1 if _is_predicate(operands[0]) else 2
     if _is_predicate(operands[0]):
-        return 2 if root in _PREDICATE_THEN_REGISTER and len(operands) > 1 else 1
+        return 2 if root in _REGISTERS.predicate_then_register and len(operands) > 1 else 1
     carries = 0
-    if root in _WITH_CARRIES:
+    if root in _REGISTERS.with_carries:
         while 1 + carries < len(operands) and _is_predicate(operands[1 + carries]):
             carries += 1
     return 1 + carries
@@ -257,7 +263,7 @@ def _span(
         return _address_span(root, modifiers, operands, position, match)
     if root in ("RET", "CALL", "LEPC") or (root == "SYNCS" and "64" in modifiers):
         return 2
-    if root in _MMA_SPANS or root.endswith("GMMA"):
+    if root in _REGISTERS.matrix or root.endswith("GMMA"):
         return _matrix_span(root, modifiers, operands, position)
     width = access_width(".".join([root, *modifiers]))
     if width is not None and root != "LDGSTS":
@@ -325,30 +331,14 @@ def _conversion_span(root: str, modifiers: list[str], position: int) -> int:
     return 2 if wide and position == side else 1
 
 
-_MMA_SPANS = {
-    "HMMA": {"16816": (4, 4, 2), "1688": (4, 2, 1), "1684": (4, 2, 1)},
-    "IMMA": {"16816": (4, 2, 1), "16832": (4, 4, 2), "8816": (2, 1, 1), "16864": (4, 4, 2)},
-    "QMMA": {"16832": (4, 4, 2), "16816": (4, 2, 1)},
-    "OMMA": {"16864": (4, 4, 2)},
-    "DMMA": {
-        "884": (4, 2, 2),
-        "8x8x4": (4, 2, 2),
-        "1684": (8, 4, 2),
-        "1688": (8, 8, 4),
-        "16816": (8, 16, 8),
-    },
-}
-"""Opcode -> shape -> registers of result, A and B: PTX ISA, "Matrix Fragments for mma"."""
-
-
 def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], position: int) -> int:
     halves = modifiers[1:2] == ["F16"]
     if root.endswith("GMMA"):
         is_accumulator = position == 0 or operands[position] == operands[0]
         columns = int(modifiers[0].split("x")[1])
         return (columns // 4 if halves else columns // 2) if is_accumulator else 4
-    shape = next((modifier for modifier in modifiers if modifier in _MMA_SPANS[root]), "")
-    result, a, b = _MMA_SPANS[root].get(shape, (4, 4, 2))
+    shape = next((modifier for modifier in modifiers if modifier in _REGISTERS.matrix[root]), "")
+    result, a, b = _REGISTERS.matrix[root].get(shape, (4, 4, 2))
     if root == "HMMA" and halves:
         result //= 2
     return {0: result, 1: a, 2: b, 3: result}.get(position, 1)
@@ -489,14 +479,7 @@ def split_operands(text: str) -> tuple[str, ...]:
     # nvdisasm remarks on an indirect branch, "(*...*)";
     # in Triton 3.6 also on scheduling, "?trans1" in a separate column.
     text = re.sub(r" ?\(\*.*| \?\w+$", "", " ".join(text.split())).strip()
-    parts, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "[{(") - (character in "]})")
-        if character == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    parts.append(text[start:].strip())
-    return tuple(part for part in parts if part)
+    return tuple(filter(None, split_at_commas(text)))
 
 
 def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
@@ -541,21 +524,6 @@ def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]
 # The class of each machine opcode, in opcodes.toml, and the bytes that it moves.
 
 
-@dataclass(frozen=True)
-class Opcodes:
-    """The tables in opcodes.toml.
-
-    Attributes:
-        nvidia: by class, the opcodes without their modifiers.
-        amd: patterns for the beginning of a mnemonic and their classes; the first match counts.
-    """
-
-    classes: tuple[str, ...]
-    nvidia: Mapping[str, tuple[str, ...]]
-    amd: tuple[tuple[str, str], ...]
-
-
-OPCODES: Opcodes = read_data_file(Path(__file__).with_name("opcodes.toml"), Opcodes)
 _NVIDIA_CLASSES = {root: name for name, roots in OPCODES.nvidia.items() for root in roots}
 _AMD_CLASSES = tuple((re.compile(pattern), name) for pattern, name in OPCODES.amd)
 

@@ -6,11 +6,13 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.data_files import read_data_file
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.machine_code.cubin import barrier_count
 from kernellab.compiler.machine_code.instructions import run_on_cubin
@@ -19,9 +21,6 @@ from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import multiprocessor_count, shared_limit
 from kernellab.errors import CompileError, TargetError
 from kernellab.records import PassRun, Target
-
-if TYPE_CHECKING:
-    from kernellab.compiler.compilations import Compilation
 
 SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 """How `ptxas -v` says what a function spills."""
@@ -257,8 +256,6 @@ def check_needs(
 # those of LLVM's AMDGPU backend. A GPU may still run fewer: clusters, other kernels and the
 # driver's own choice of shared memory are not in the model.
 
-_KIB = 1024
-
 
 @dataclass(frozen=True)
 class NvidiaLimits:
@@ -285,45 +282,6 @@ class NvidiaLimits:
     registers_per_thread: int = 255
 
 
-_CONSUMER = {"shared": 100 * _KIB, "shared_per_block": 99 * _KIB, "warps": 48}
-_DATACENTER = {
-    "shared": 228 * _KIB,
-    "shared_per_block": 227 * _KIB,
-    "warps": 64,
-    "blocks": 32,
-    "barriers_per_block_slot": 2,
-}
-_RESERVED = {"shared_reserved": _KIB, "shared_granularity": 128}
-
-NVIDIA_LIMITS = {
-    "75": NvidiaLimits(
-        blocks=16,
-        warps=32,
-        shared=64 * _KIB,
-        shared_per_block=64 * _KIB,
-        shared_reserved=0,
-        shared_granularity=256,
-    ),
-    "80": NvidiaLimits(
-        blocks=32, warps=64, shared=164 * _KIB, shared_per_block=163 * _KIB, **_RESERVED
-    ),
-    "86": NvidiaLimits(blocks=16, **_CONSUMER, **_RESERVED),
-    "89": NvidiaLimits(blocks=24, **_CONSUMER, **_RESERVED),
-    "90": NvidiaLimits(**_DATACENTER, **_RESERVED),
-    "100": NvidiaLimits(tensor_memory_columns=512, **_DATACENTER, **_RESERVED),
-    "103": NvidiaLimits(tensor_memory_columns=512, **_DATACENTER, **_RESERVED),
-    "120": NvidiaLimits(blocks=24, barriers_per_block_slot=1, **_CONSUMER, **_RESERVED),
-}
-"""By architecture.
-
-Blocks, warps, shared memory, registers: CUDA C++ Programming Guide 13.0, "Compute Capabilities",
-table "Technical Specifications per Compute Capability"; the 1 KiB that the system reserves for each
-block: the same chapter, "Shared Memory" of 8.x and later. Granularities (256 registers per warp;
-128 bytes of shared memory, 256 before 8.0), the four partitions, blocks per SM and named barriers
-per SM: `cuda_occupancy.h`. Tensor memory: PTX ISA 8.7, "Tensor Memory": 512 columns of 128 lanes.
-"""
-
-
 @dataclass(frozen=True)
 class AmdLimits:
     """What one compute unit has (RDNA: one workgroup processor, of two). Sizes in bytes."""
@@ -345,31 +303,16 @@ class AmdLimits:
     """The most vector registers of one lane."""
 
 
-_CDNA = {
-    "simds": 4, "waves_per_simd": 8, "vector_registers": 512, "vector_granularity": 8,
-    "scalar_registers": 800, "barriers": 16, "registers_per_thread": 512,
-}  # fmt: skip
-_RDNA = {
-    "simds": 4, "waves_per_simd": 16, "vector_registers": 1536, "vector_granularity": 24,
-    "scalar_registers": 0, "barriers": 32, "registers_per_thread": 256,
-}  # fmt: skip
+@dataclass(frozen=True)
+class _Limits:
+    """The tables in limits.toml, by architecture."""
 
-AMD_LIMITS = {
-    "gfx90a": AmdLimits(lds=64 * _KIB, lds_granularity=512, **_CDNA),
-    "gfx942": AmdLimits(lds=64 * _KIB, lds_granularity=512, **_CDNA),
-    "gfx950": AmdLimits(lds=160 * _KIB, lds_granularity=1280, **_CDNA),
-    "gfx1100": AmdLimits(lds=128 * _KIB, lds_granularity=1024, **_RDNA),
-    "gfx1201": AmdLimits(lds=128 * _KIB, lds_granularity=1024, **_RDNA),
-}
-"""By architecture; RDNA in workgroup-processor mode, which the code objects here ask for,
-and with waves of 32 lanes.
+    nvidia: Mapping[str, NvidiaLimits]
+    amd: Mapping[str, AmdLimits]
 
-LLVM's AMDGPU backend (`AMDGPUBaseInfo.cpp`: getMaxWavesPerEU, getTotalNumVGPRs,
-getVGPRAllocGranule, getTotalNumSGPRs, getMaxWorkGroupsPerCU, getEUsPerCU; `AMDGPU.td` and
-`GCNProcessors.td` for the features of each processor) and AMD's ISA manuals (CDNA 2, 3 and 4: 64,
-64 and 160 KiB of LDS per compute unit; RDNA 3 and 4: 128 KiB per workgroup processor).
-"""
 
+_LIMITS: _Limits = read_data_file(Path(__file__).with_name("limits.toml"), _Limits)
+NVIDIA_LIMITS, AMD_LIMITS = _LIMITS.nvidia, _LIMITS.amd
 _SCALAR_GRANULARITY = 16
 
 
@@ -384,25 +327,10 @@ def most_registers(target: Target) -> int:
     return 255 if limits is None else limits.registers_per_thread
 
 
-def occupancy_of(
-    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
-) -> Occupancy:
-    """`occupancy` for a compiled kernel, with its own warps unless others are given."""
-    own_warps = int(compilation.options["num_warps"])
-    return occupancy(
-        compilation.resources,
-        compilation.target,
-        own_warps if warps is None else warps,
-        registers=registers,
-        shared_bytes=shared_bytes,
-    )
-
-
 def occupancy(
     resources: Resources,
     target: Target,
     warps: int,
-    *,
     registers: int | None = None,
     shared_bytes: int | None = None,
 ) -> Occupancy:

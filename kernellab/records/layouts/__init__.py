@@ -245,15 +245,11 @@ class RegisterLayout(Layout):
 
     def threads(self, index: Sequence[int]) -> tuple[int, ...]:
         """The numbers of the threads that hold the element at `index`, in order."""
-        held = self.holders(index)
-        return tuple(
-            sorted(
-                {
-                    (holder.block * self.warps + holder.warp) * self.lanes + holder.lane
-                    for holder in held
-                }
-            )
-        )
+        threads = {
+            (holder.block * self.warps + holder.warp) * self.lanes + holder.lane
+            for holder in self.holders(index)
+        }
+        return tuple(sorted(threads))
 
     @property
     def contiguous(self) -> tuple[int, ...]:

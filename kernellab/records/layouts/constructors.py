@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernellab.common import processes
 from kernellab.common.arguments import at_most, check_flags, is_whole
-from kernellab.common.text import shown
+from kernellab.common.text import shown, split_at_commas
 from kernellab.errors import LayoutError, WorkerError, WorkerLost, nearest
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
 
@@ -53,42 +53,32 @@ class _Key:
     """The key that another version of Triton has in its place."""
 
 
-_SWIZZLED = (
-    *(_Key(name, _NUMBER) for name in ("vec", "perPhase", "maxPhase")), _Key("order", _LIST),
-)  # fmt: skip
+def _keys(**kinds: Kind) -> tuple[_Key, ...]:
+    return tuple(_Key(name, kind) for name, kind in kinds.items())
+
+
+_BOXES = _keys(sizePerThread=_LIST, threadsPerWarp=_LIST, warpsPerCTA=_LIST, order=_LIST)
+_PRODUCT = _keys(warpsPerCTA=_LIST, instrShape=_LIST)
+_SWIZZLED = _keys(vec=_NUMBER, perPhase=_NUMBER, maxPhase=_NUMBER, order=_LIST)
 _NEEDED: dict[str, tuple[_Key, ...]] = {
-    "#ttg.blocked": tuple(
-        _Key(name, _LIST) for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
-    ),
-    "#ttg.slice": (_Key("dim", _NUMBER), _Key("parent", _LAYOUT)),
-    "#ttg.dot_op": (_Key("opIdx", _NUMBER), _Key("parent", _LAYOUT)),
-    "#ttg.nvidia_mma": (
-        _Key("versionMajor", _NUMBER),
-        _Key("warpsPerCTA", _LIST),
-        _Key("instrShape", _LIST),
-    ),
-    "#ttg.amd_mfma": (
-        _Key("version", _NUMBER, "versionMajor"),
-        _Key("warpsPerCTA", _LIST),
-        _Key("instrShape", _LIST),
-    ),
+    "#ttg.blocked": _BOXES,
+    "#ttg.slice": _keys(dim=_NUMBER, parent=_LAYOUT),
+    "#ttg.dot_op": _keys(opIdx=_NUMBER, parent=_LAYOUT),
+    "#ttg.nvidia_mma": (_Key("versionMajor", _NUMBER), *_PRODUCT),
+    "#ttg.amd_mfma": (_Key("version", _NUMBER, "versionMajor"), *_PRODUCT),
     "#ttg.amd_wmma": (_Key("version", _NUMBER), _Key("ctaLayout", _BASES, "warpsPerCTA")),
-    "#ttg.linear": tuple(_Key(name, _VECTORS) for name in ("register", "lane", "warp", "block")),
+    "#ttg.linear": _keys(register=_VECTORS, lane=_VECTORS, warp=_VECTORS, block=_VECTORS),
     "#ttg.swizzled_shared": _SWIZZLED,
     "#ttg.amd_rotating_shared": _SWIZZLED,
-    "#ttg.nvmma_shared": (
-        _Key("swizzlingByteWidth", _NUMBER),
-        _Key("transposed", _WORD),
-        _Key("elementBitWidth", _NUMBER),
+    "#ttg.nvmma_shared": _keys(
+        swizzlingByteWidth=_NUMBER, transposed=_WORD, elementBitWidth=_NUMBER
     ),
     "#ttg.padded_shared": (_Key("order", _LIST, "offset"), _Key("shape", _LIST, "offset")),
-    "#ttg.shared_linear": (_Key("offset", _VECTORS), _Key("alignment", _NUMBER)),
+    "#ttg.shared_linear": _keys(offset=_VECTORS, alignment=_NUMBER),
     "#ttng.tensor_memory_encoding": (
-        _Key("blockM", _NUMBER),
-        _Key("blockN", _NUMBER),
-        _Key("colStride", _NUMBER, "unpacked"),
+        *_keys(blockM=_NUMBER, blockN=_NUMBER), _Key("colStride", _NUMBER, "unpacked"),
     ),
-}
+}  # fmt: skip
 """Keys that a layout is not made without."""
 _OPTIONAL = {
     "kWidth": _NUMBER, "versionMinor": _NUMBER, "isTransposed": _WORD, "isTranspose": _WORD,
@@ -199,24 +189,12 @@ def _entries(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _flat(body: str) -> Iterator[str]:
-    for entry in _split(body.strip()):
+    for entry in filter(None, split_at_commas(body)):
         braced = re.fullmatch(r"(?:\[.*\]\s*)?\{(.*)\}", entry, re.DOTALL)
         if braced:
             yield from _flat(braced[1])
         else:
             yield entry
-
-
-def _split(body: str) -> list[str]:
-    parts, start, place = [], 0, 0
-    while place < len(body):
-        if body[place] in "<[{(":
-            place = _end(body, place + 1)
-        elif body[place] == ",":
-            parts.append(body[start:place].strip())
-            start = place + 1
-        place += 1
-    return [part for part in [*parts, body[start:].strip()] if part]
 
 
 # Layouts made by hand, for teaching: read from an encoding, or by one constructor for each

@@ -96,9 +96,8 @@ class LinearTile:
         outputs = numpy.zeros((), numpy.int64)
         for name, given in inputs.items():
             numbers = self._asked(name, given)
-            outputs = outputs ^ numpy.zeros_like(
-                numbers
-            )  # with no bits, it has a shape all the same
+            # With no bits, it has a shape all the same.
+            outputs = outputs ^ numpy.zeros_like(numbers)
             for bit, vector in enumerate(self.bases[name]):
                 outputs = outputs ^ numpy.where(numbers >> bit & 1, self._number(vector), 0)
         return self._indices(outputs)
