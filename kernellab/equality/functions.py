@@ -42,13 +42,7 @@ from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.global_memory import lanes_on
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess, RunObserver
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    Atomic,
-    GlobalAccess,
-    global_effect,
-    has,
-    in_region_of_elements,
-)
+from kernellab.ir.operations import Atomic, GlobalAccess, global_effect, has, in_region_of_elements
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in

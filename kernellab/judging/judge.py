@@ -37,15 +37,7 @@ from kernellab.errors import (
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.judging.budgets import Lock, cost_of, facts_of
-from kernellab.judging.cases import (
-    UNSEEN,
-    Cases,
-    JudgedCase,
-    Reference,
-    Storages,
-    derived,
-    listed,
-)
+from kernellab.judging.cases import UNSEEN, Cases, JudgedCase, Reference, Storages, derived, listed
 from kernellab.judging.code import Code, Texts
 from kernellab.judging.confinement import unconfined
 from kernellab.judging.outputs import CallOutputs, outputs_of_function, reads_values

@@ -159,8 +159,7 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
     """Raise ArgumentError if sweeps have no plot of that kind."""
     if not is_one_of(kind, kinds):
         raise ArgumentError(
-            f"{shown(kind)} is not a kind of plot.",
-            advice=suggestion(kind, kinds, "Kinds:"),
+            f"{shown(kind)} is not a kind of plot.", advice=suggestion(kind, kinds, "Kinds:")
         )
 
 

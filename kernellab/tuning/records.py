@@ -60,11 +60,7 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
     importable = kernel.fn.__qualname__ == name and module != "__main__"
     file = _relative(position.file, module)
     return KernelSource(
-        name,
-        module if importable and file not in ("", _CELL) else "",
-        file,
-        position.line,
-        text,
+        name, module if importable and file not in ("", _CELL) else "", file, position.line, text
     )
 
 
@@ -166,10 +162,7 @@ each run. "graph": `do_bench_cudagraph`, runs back to back with a warm cache, fo
 less time than their launch."""
 
 
-HOW_TIMED: Mapping[Method, str] = {
-    "events": "do_bench, cold L2",
-    "graph": "CUDA graph, warm L2",
-}
+HOW_TIMED: Mapping[Method, str] = {"events": "do_bench, cold L2", "graph": "CUDA graph, warm L2"}
 """A method in a few words, for tables and plots."""
 
 

@@ -229,8 +229,7 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
         )
     if prune is not None and not callable(prune):
         raise ArgumentError(
-            f"prune must be a function, got {shown(prune)}.",
-            advice=f"Write {_PRUNING}.",
+            f"prune must be a function, got {shown(prune)}.", advice=f"Write {_PRUNING}."
         )
     form = 'Write baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):

@@ -358,10 +358,7 @@ _SHOW_ALIGNMENT = (
     "that are multiples of 16, or promise what holds with tl.multiple_of."
 )
 
-_ALSO = {
-    "atomic": "the type of its elements or ",
-    "async copy": "their order in shared memory or ",
-}
+_ALSO = {"atomic": "the type of its elements or ", "async copy": "their order in shared memory or "}
 """What else may keep a thread from taking all its neighbors at once."""
 
 

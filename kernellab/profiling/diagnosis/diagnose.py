@@ -27,12 +27,7 @@ from kernellab.launch.argument_copies import integers_of, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare, refused
 from kernellab.profiling.accesses.counts import accesses, accesses_in
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.diagnosis.evidence import (
-    ASSUMED_TURNS,
-    ASSUMED_WAVES,
-    Evidence,
-    Loop,
-)
+from kernellab.profiling.diagnosis.evidence import ASSUMED_TURNS, ASSUMED_WAVES, Evidence, Loop
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
 from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments

@@ -25,13 +25,7 @@ from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
-from kernellab.ir.operations import (
-    DotLike,
-    Elementwise,
-    PointerAccess,
-    has,
-    in_region_of_elements,
-)
+from kernellab.ir.operations import DotLike, Elementwise, PointerAccess, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.requests import SECTOR

@@ -112,11 +112,7 @@ class Sample:
 
 
 def sampled(
-    kernel: Any,
-    grid: tuple[int, int, int],
-    call: BoundCall,
-    code: ProgramCode,
-    accesses: Found,
+    kernel: Any, grid: tuple[int, int, int], call: BoundCall, code: ProgramCode, accesses: Found
 ) -> Sample:
     """Run programs from all over a grid: a few, and more if they do little, by their work.
 
@@ -446,10 +442,7 @@ LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
 
 
 def count(
-    compilation: Compilation,
-    kernel: Any,
-    grid: tuple[int, int, int],
-    call: BoundCall,
+    compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
 ) -> tuple[LaunchCounts, Accesses]:
     """Count a launch of a compilation whose machine code names lines of its TTGIR; return also the
     accesses of the programs that ran, as those of a launch of so many.

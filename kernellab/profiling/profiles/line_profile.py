@@ -229,10 +229,7 @@ def room_for_readings(programs: int, warps: int) -> int:
 
 
 def times_in_turns(
-    plain: Callable[[], None],
-    marked: Callable[[], None],
-    arguments: KeptArguments,
-    depends: bool,
+    plain: Callable[[], None], marked: Callable[[], None], arguments: KeptArguments, depends: bool
 ) -> tuple[float, float]:
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
@@ -489,11 +486,7 @@ PROFILE = EntryPoint(
 
 
 def profile_on_gpu(
-    kernel: Any,
-    grid: Grid,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    options: LineOptions,
+    kernel: Any, grid: Grid, args: Sequence[Any], keywords: Mapping[str, Any], options: LineOptions
 ) -> Profile:
     """Launch a kernel with marks between its operations, and sum what its warps noted by line.
 

@@ -426,8 +426,7 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     launches = [page for page in pages if page.kernel == wanted and page.instructions]
     if not launches:
         raise ProfileError(
-            f"{file.name} has no kernel {wanted!r}.",
-            advice=suggestion(wanted, kernels, "It has"),
+            f"{file.name} has no kernel {wanted!r}.", advice=suggestion(wanted, kernels, "It has")
         )
     if not 1 <= launch <= len(launches):
         raise ProfileError(

@@ -250,9 +250,7 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
         )
         operands = operand_bytes / 128 * evidence.times(op)
         cost = evidence.costs.saved_by(
-            issue=work.issue - slots,
-            matrix=work.matrix + matrix,
-            shared=min(work.shared, operands),
+            issue=work.issue - slots, matrix=work.matrix + matrix, shared=min(work.shared, operands)
         )
         element = str(element_type(op.operands[0].type))
         why, advice = _why_scalar(op, element, evidence)

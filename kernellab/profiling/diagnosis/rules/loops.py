@@ -124,10 +124,7 @@ def _why_not(
         )
     return (
         "its loads do not go straight to the matmul, or change with what the loop computes",
-        _advice(
-            requested,
-            "Load the operands in the loop itself, by addresses that only advance.",
-        ),
+        _advice(requested, "Load the operands in the loop itself, by addresses that only advance."),
     )
 
 

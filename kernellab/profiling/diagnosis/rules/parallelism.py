@@ -185,10 +185,7 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             single[0].position or loop.position,
             "Load a tile an iteration: pointer + tl.arange(0, BLOCK) with a mask, and combine it "
             "with tl.sum or the like.",
-            {
-                "iterations": loop.iterations,
-                "threads": evidence.threads,
-            },
+            {"iterations": loop.iterations, "threads": evidence.threads},
             _SOURCE,
         )
 
