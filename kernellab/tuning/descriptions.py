@@ -19,23 +19,16 @@ from kernellab.common.text import called_with_a_dict, what_it_raised
 from kernellab.compiler.arguments import format_argument
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.modules import underlying_argument
+from kernellab.compiler.modules import OpenedModules, underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.ir.operations import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
-from kernellab.launch.argument_copies import without_memory
+from kernellab.launch.argument_copies import distinct_bytes, without_memory
 from kernellab.launch.preparation import innermost
 from kernellab.records import Specialization, Target
 from kernellab.tuning.configs import PreparedCall
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work, source_of
 from kernellab.tuning.tuning import Live, Tuning
-
-
-def tensor_bytes(value: Any) -> int:
-    """Return the bytes of a tensor's distinct elements: an expanded dimension has one."""
-    tensor = value if isinstance(value, torch.Tensor) else value.base
-    sizes = [size for size, stride in zip(tensor.shape, tensor.stride()) if stride]
-    return int(math.prod(sizes)) * int(tensor.element_size())
 
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
@@ -44,7 +37,7 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
     None if an access does not start from an argument.
     """
     touched: set[tuple[str, type]] = set()
-    for op in compilation.module(_first_stage(compilation)).walk():
+    for op in compilation.module(OpenedModules(compilation).first_stage).walk():
         access = trait_of(op, GlobalAccess)
         if access is None:
             continue
@@ -55,11 +48,6 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
         touched |= {(name, how) for how in (GlobalRead, GlobalWrite) if has(op, how)}
     total = sum(sizes[name] for name, _ in touched)
     return float(total), "counted: each tensor that the kernel reads or writes, whole and once"
-
-
-def _first_stage(compilation: Compilation) -> str:
-    """Return the stage nearest to the source: a Gluon kernel has no TTIR."""
-    return "ttir" if "ttir" in compilation.stages else "ttgir"
 
 
 def flops_done(
@@ -75,7 +63,7 @@ def flops_done(
         The operations, and how they were counted; None if a trip count depends on more than the
         arguments, or the kernel has operations that are not counted.
     """
-    for op in compilation.module(_first_stage(compilation)).walk():
+    for op in compilation.module(OpenedModules(compilation).first_stage).walk():
         if not op.name.startswith("tt.") and any(name in op.name for name in _PRODUCTS_OF_GLUON):
             return None, f"operations of {op.name} are not counted"
     total = 0.0
@@ -250,9 +238,9 @@ def _count(kernel: Any, target: Target, call: BoundCall, programs: int) -> Work:
     except KernelLabError as error:
         return Work(None, None, error.problem, error.problem)
     sizes = {
-        name: tensor_bytes(value)
+        name: distinct_bytes(tensor)
         for name, value in call.values.items()
-        if isinstance(getattr(value, "base", value), torch.Tensor)
+        if isinstance(tensor := getattr(value, "base", value), torch.Tensor)
     }
     if not sizes:
         return Work(None, None, "types have no sizes", "types have no sizes")

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy
 import triton.language as tl
 
 from kernellab import errors, triton_api
@@ -268,9 +269,8 @@ class Timing:
     @classmethod
     def of(cls, samples: Sequence[float], method: Method) -> Timing:
         """Summarize one round's times."""
-        ordered = sorted(samples)
-        lower, middle, upper = (quantile(ordered, part) for part in (0.25, 0.5, 0.75))
-        return cls(middle, lower, upper, ordered[0], len(ordered), method)
+        lower, middle, upper = map(float, numpy.quantile(samples, (0.25, 0.5, 0.75)))
+        return cls(middle, lower, upper, min(samples), len(samples), method)
 
     @classmethod
     def pooled(cls, rounds: Sequence[Timing]) -> Timing:
@@ -283,14 +283,6 @@ class Timing:
             method=rounds[0].method,
             rounds=sum(timing.rounds for timing in rounds),
         )
-
-
-def quantile(ordered: Sequence[float], part: float) -> float:
-    """Return the value below which `part` of the ordered values lie, linearly interpolated."""
-    place = part * (len(ordered) - 1)
-    below = math.floor(place)
-    above = math.ceil(place)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 @dataclass(frozen=True)

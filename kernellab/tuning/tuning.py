@@ -329,11 +329,6 @@ class Tuning(HasCard):
         return bool(self.ranked)
 
     @property
-    def is_interrupted(self) -> bool:
-        """Whether it was stopped before its end: the same call continues from there."""
-        return any(note.startswith(INTERRUPTED) for note in self.notes)
-
-    @property
     def best(self) -> Trial:
         """The fastest config. Raises ArgumentError: nothing was timed; if all configs were dropped,
         their reasons are listed.
@@ -627,7 +622,7 @@ class Tuning(HasCard):
             f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, "
             f"{dropped} dropped"
         )
-        if self.is_interrupted:
+        if any(note.startswith(INTERRUPTED) for note in self.notes):
             words += ", interrupted"
         if not self.ranked:
             return f"{words}, not timed)"

@@ -488,9 +488,9 @@ def _check(stage: _Stage, packed_task: bytes) -> str:
     return stage.compared_with
 
 
-def machine_here(own_gpu: bool) -> tuple[SweepMachine, Target | None]:
-    """Return this process's machine and target, with its first GPU if requested and present."""
-    gpu = 0 if own_gpu and torch.cuda.is_available() else None
+def machine_here() -> tuple[SweepMachine, Target | None]:
+    """Return this process's machine and target, with its first GPU if there is one."""
+    gpu = 0 if torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None
 
 

@@ -51,6 +51,7 @@ from kernellab.launch.argument_copies import (
     aligned_copy,
     aligned_part,
     copied,
+    distinct_bytes,
     map_tensors,
     tensors_in,
 )
@@ -603,7 +604,7 @@ def _shared_accesses(
 def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dict[str, Any]:
     """Return the demands of programs of so many warps on global memory."""
     many = sample.programs
-    sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
+    sizes = {name: float(distinct_bytes(tensor)) for name, tensor in tensors_in(call.values)}
     for name, sectors in sample.spans.items():
         sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR)
     sums: dict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -687,8 +688,3 @@ def _sectors_of_all(
     different = max(1.0, float(access.different_sectors))
     alike = access.reuse_between_programs > many / 2  # most go to the same sectors
     return min(most, different if alike else different * programs / many)
-
-
-def _bytes(tensor: Any) -> int:
-    sizes = [int(size) for size, stride in zip(tensor.shape, tensor.stride()) if stride]
-    return math.prod(sizes) * int(tensor.element_size())
