@@ -19,19 +19,10 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.autotuners import AutotunerTimings, autotuner_timings, take_autotuned_launches
 from kernellab.launch.preparation import innermost
 from kernellab.records.display import HasCard, plot, show
+from kernellab.tuning import records
 from kernellab.tuning.configs import of_config
 from kernellab.tuning.descriptions import describe_value, types_of_calls
 from kernellab.tuning.files import load_all, save
-from kernellab.tuning.records import (
-    Dropped,
-    Outcome,
-    Timing,
-    Trial,
-    Work,
-    best_table,
-    differs,
-    source_of,
-)
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 
@@ -119,7 +110,7 @@ class Tunings(HasCard, Sequence[Tuning]):
     def table(self) -> Any:
         """The fastest config for each key, as a pandas DataFrame."""
 
-        return best_table(self)
+        return records.best_table(self)
 
     def show(self, **options: Any) -> Any:
         """Explore the sweeps: time, GB/s and TFLOP/s against the key, and each sweep's plots and
@@ -162,7 +153,7 @@ class Tunings(HasCard, Sequence[Tuning]):
 # Triton's own autotuner.
 
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
-_FAILED = Dropped(
+_FAILED = records.Dropped(
     "fault",
     "Triton's autotuner could not run this config and does not report why; kernellab.tune does",
 )
@@ -184,24 +175,24 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
         types=call_types.types,
         constants=call_types.constants,
         trials=tuple(
-            Trial(number, candidate, _outcome(times), *call_types.own[number])
+            records.Trial(number, candidate, _outcome(times), *call_types.own[number])
             for number, (candidate, (_, times)) in enumerate(zip(candidates, noted.timings))
         ),
         machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),
-        known_work=Work(None, None, _UNKNOWN, _UNKNOWN),
+        known_work=records.Work(None, None, _UNKNOWN, _UNKNOWN),
         seconds=noted.seconds,
-        source=source_of(
+        source=records.source_of(
             kernel, (value for candidate in candidates for value in candidate.values.values())
         ),
         notes=(NOTE,),
     )
 
 
-def _outcome(times: Sequence[float]) -> Outcome:
+def _outcome(times: Sequence[float]) -> records.Outcome:
     median, lower, upper = (*times, *times, *times)[:3]
     if math.isinf(median):
-        return Outcome(dropped=_FAILED)
-    return Outcome(timing=Timing(median, lower, upper, lower, 0, "events"))
+        return records.Outcome(dropped=_FAILED)
+    return records.Outcome(timing=records.Timing(median, lower, upper, lower, 0, "events"))
 
 
 _MOST = 100
@@ -291,7 +282,7 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
             advice=f"A recorded config is {recorded.trials[0].candidate}: space must name the "
             "same parameters and options.",
         )
-    theirs = [outcomes.get(trial.candidate.written, Outcome()) for trial in tuning.trials]
+    theirs = [outcomes.get(trial.candidate.written, records.Outcome()) for trial in tuning.trials]
     trials = tuple(
         replace(trial, outcome=_completed(trial.outcome, outcome))
         for trial, outcome in zip(tuning.trials, theirs)
@@ -303,7 +294,7 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
         )
     if unknown:
         notes.append(f"no time was recorded for {counted(len(unknown), 'config')}")
-    if differs(tuning.source, recorded.source):
+    if records.differs(tuning.source, recorded.source):
         notes.append(f"the source of {tuning.kernel!r} changed after the times were recorded")
     return replace(
         tuning,
@@ -314,7 +305,7 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
     )
 
 
-def _completed(here: Outcome, there: Outcome) -> Outcome:
+def _completed(here: records.Outcome, there: records.Outcome) -> records.Outcome:
     if here.dropped is not None:
         return here
     if there.dropped is not None:
