@@ -292,7 +292,9 @@ class InterpreterSession:
         return Profile(
             measured_by=records.INTERPRETER,
             root=self._root.grown(),
-            machine=records.Machine(self._target, platform.machine(), _versions()),
+            machine=records.Machine(
+                self._target, platform.machine(), versions(numpy=numpy.__version__)
+            ),
             kernels=kernels,
             notes=(
                 f"{records.IS_INTERPRETER[:1].upper()}{records.IS_INTERPRETER[1:]}.",
@@ -312,7 +314,14 @@ class InterpreterSession:
         if said.trouble:
             self._notes[said.trouble] = None
         self._target = str(launch.target)
-        kernel = self._kernels.setdefault(said.name, _Kernel(launch.facts(said.name)))
+        if said.name not in self._kernels:
+            shown = {key: launch.options[key] for key in SHOWN_OPTIONS if key in launch.options}
+            facts = kernel_facts(
+                launch.kernel, launch.call, launch.target, shown, name=said.name, grid=launch.grid,
+                integers=integers_of(launch.call.values),
+            )  # fmt: skip
+            self._kernels[said.name] = _Kernel(facts)
+        kernel = self._kernels[said.name]
         kernel.launches += 1
         counted_here: Counter[str] = Counter()
         by_line: Counter[tuple[str, int]] = Counter()
@@ -391,17 +400,6 @@ class SeenLaunch:
     start: int
     nanoseconds: int
     operations: list[MeasuredOperation]
-
-    def facts(self, name: str) -> records.ProfiledKernel:
-        return kernel_facts(
-            self.kernel,
-            self.call,
-            self.target,
-            {key: self.options[key] for key in SHOWN_OPTIONS if key in self.options},
-            name=name,
-            grid=self.grid,
-            integers=integers_of(self.call.values),
-        )
 
 
 SHOWN_OPTIONS = ("num_warps", "num_stages", "num_ctas")
@@ -498,13 +496,10 @@ def _title(file: str, line: int, own_file: str) -> str:
     return f"{place}: {text}" if text else place
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "kernellab": kernellab_version(),
-        "triton": triton.__version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-    }
+def versions(**others: str) -> dict[str, str]:
+    """Package -> version: those of every profile, and others."""
+    own = {"kernellab": kernellab_version(), "triton": triton.__version__}
+    return {**own, "python": platform.python_version(), **others}
 
 
 _OURS = str(Path(__file__).parents[2])
