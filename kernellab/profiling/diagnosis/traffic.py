@@ -40,6 +40,7 @@ from kernellab.ir.operations import (
 from kernellab.ir.operations import GlobalAccess as GlobalAccessTrait
 from kernellab.ir.types import TensorDescType, bit_width, element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.accesses.requests import LINE, SECTOR
 from kernellab.profiling.accesses.shared_memory import occurrences
 
 
@@ -161,6 +162,14 @@ _COMPARED: Mapping[int, Callable[[int, int], bool]] = dict(
     enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
 )
 """Predicates of arith.cmpi that ask for numbers with a sign."""
+
+
+def _computed_by(op: Operation) -> Callable[[int, int], int | None] | None:
+    if isinstance(op, mlir.CmpIOp):
+        return _COMPARED.get(op.predicate.value.data)
+    return _ARITHMETIC.get(type(op))
+
+
 _DEEPEST = 60
 _MOST_STAGES = 4
 """Iterations that a pipelined loop is taken to compute ahead at the most."""
@@ -216,37 +225,26 @@ class Scalars:
                 return None if self._program is None else op.start.value.data
             case tt.GridOperation() as op:
                 return self._of_grid(op)
-            case mlir.CmpIOp() as op:
-                return self._comparison(op, depth)
             case mlir.SelectOp() as op:
                 chosen = self.number(op.condition, depth)
                 taken = op.true_value if chosen else op.false_value
                 return None if chosen is None else self.number(taken, depth)
             case Operation() as op if isinstance(op, _SAME):
                 return self.number(op.operands[0], depth)
-            case Operation() as op if type(op) in _ARITHMETIC:
+            case Operation() as op if (compute := _computed_by(op)) is not None:
                 left, right = (self.number(operand, depth) for operand in op.operands)
-                if left is None or right is None:
-                    return None
-                return _ARITHMETIC[type(op)](left, right)
+                made = None if left is None or right is None else compute(left, right)
+                return None if made is None else int(made)
             case _:
                 return None
 
     def _of_grid(self, op: tt.GridOperation) -> int | None:
-        axis = op.axis.value.data
-        if isinstance(op, tt.GetProgramIdOp) and self._program is not None:
+        axis, is_id = op.axis.value.data, isinstance(op, tt.GetProgramIdOp)
+        if is_id and self._program is not None:
             return self._program[axis]
         if self._grid is None:
             return None
-        middle = isinstance(op, tt.GetProgramIdOp)
-        return (self._grid[axis] - 1) // 2 if middle else self._grid[axis]
-
-    def _comparison(self, op: mlir.CmpIOp, depth: int) -> int | None:
-        compared = _COMPARED.get(op.predicate.value.data)
-        left, right = (self.number(operand, depth) for operand in op.operands)
-        if compared is None or left is None or right is None:
-            return None
-        return int(compared(left, right))
+        return (self._grid[axis] - 1) // 2 if is_id else self._grid[axis]
 
     def _of_argument(self, value: BlockArgument, depth: int) -> int | None:
         match value.block.parent_op():
@@ -428,7 +426,6 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
 }  # fmt: skip
 
 
-SECTOR, LINE = 32, 128
 _FAR = 1 << 16
 """Elements between neighbors of unknown stride, where something shows that it is not 1."""
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from xdsl.ir import Block, Operation
 
@@ -81,17 +81,15 @@ _BITS = {
 }  # fmt: skip
 
 
-class Product:
-    """A matrix instruction.
+class Product(NamedTuple):
+    """A matrix instruction."""
 
-    Attributes:
-        macs: multiply-adds of one warp's instruction; a warp group's is four warps' together.
-        bits: of an element of its operands; tf32 counts as 32.
-        asynchronous: whether a group of four warps starts it, and goes on (wgmma).
-    """
-
-    def __init__(self, macs: int, bits: int, asynchronous: bool) -> None:
-        self.macs, self.bits, self.asynchronous = macs, bits, asynchronous
+    macs: int
+    """Multiply-adds of one warp's instruction; a warp group's is four warps' together."""
+    bits: int
+    """Of an element of its operands; tf32 counts as 32."""
+    asynchronous: bool
+    """Whether a group of four warps starts it, and goes on (wgmma)."""
 
 
 def product_of(opcode: str) -> Product | None:
@@ -379,7 +377,7 @@ class Executions:
                 elements = _ELEMENTS.get(root, 0)
                 if root in _COUNTED:
                     counted[op] += 1
-                elif SINGLE.get(op.name) == "MUFU":
+                elif op.name in _BY_MUFU:
                     computed[op] += root == "MUFU"
                 elif not opcode.startswith("IMAD.MOV"):
                     computed[op] += elements
@@ -408,14 +406,12 @@ _ELEMENTS = {
     **dict.fromkeys(("HADD2", "HMUL2", "HFMA2", "FADD2", "FMUL2", "FFMA2"), 2),
 }
 """Opcode of arithmetic -> how many elements of a thread an instruction computes."""
-SINGLE: Mapping[str, str] = {
-    **{
-        f"arith.{name}": "any"
-        for name in ("addf", "subf", "mulf", "addi", "subi", "muli", "andi", "ori", "xori")
-    },
-    **{f"math.{name}": "MUFU" for name in ("exp", "exp2", "log", "log2")},
-}
-"""Operation -> the opcode that each element takes once, or none if fused; int64 takes more."""
+_BY_MUFU = ("math.exp", "math.exp2", "math.log", "math.log2")
+SINGLE = frozenset(
+    f"arith.{name}"
+    for name in ("addf", "subf", "mulf", "addi", "subi", "muli", "andi", "ori", "xori")
+).union(_BY_MUFU)
+"""Operations that take one instruction for each element, or none if fused; int64 takes more."""
 
 # How many cycles one warp takes that has a multiprocessor to itself: its instructions one after
 # the other, by the stall counts in their control codes, waiting for the scoreboards that they
