@@ -233,9 +233,6 @@ class Comparison:
             off = self._off_for((*outstanding, *self._single_nans(special)))
         return self._verdict("equal") if off is None else off
 
-    def _laws(self) -> AbstractContextManager[object]:
-        return residues.of_squares_only() if self.by_squares else nullcontext()
-
     def _agree_on_squares(self) -> bool:
         """Whether all elements agree where each root and logarithm is one of a square, and such
         residues are met for each element.
@@ -263,7 +260,8 @@ class Comparison:
             return None
         for inputs in (SMALL, *OF_FEW):
             agreements: dict[ResultPair, Any] = {}
-            with suppress(Exception), self.holding(inputs), self._laws():  # an index, torch
+            laws = residues.of_squares_only() if self.by_squares else nullcontext()
+            with suppress(Exception), self.holding(inputs), laws:  # an index, torch
                 agreements = self._agreements(given=True)
             for pair, (same, known) in agreements.items():
                 if (known & ~same).any():

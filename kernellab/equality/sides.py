@@ -666,12 +666,12 @@ def _with(words: str, numbers: Sequence[float], counts: Any) -> tuple[Inputs, ..
     )
 
 
-def _neither_is_nan(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    return ~first.isnan() & ~second.isnan()  # inf - inf is overflow
-
-
 NAN = _with("NaN among the inputs", (math.nan,), lambda *_: True)
-INFINITY = _with("infinity among the inputs", (math.inf, -math.inf), _neither_is_nan)
+INFINITY = _with(
+    "infinity among the inputs",
+    (math.inf, -math.inf),
+    lambda first, second: ~first.isnan() & ~second.isnan(),  # inf - inf is overflow
+)
 
 
 def outstanding_inputs(
