@@ -270,11 +270,7 @@ class Comparison:
         return None
 
     def _unseen(self, *, floats: bool) -> Equality | None:
-        """The verdict if a condition always had one outcome.
-
-        Args:
-            floats: whether conditions on floats count.
-        """
+        """The verdict if a condition, on floats too if these count, always had one outcome."""
         tensors = {t.data_ptr(): t for side in (self.first, self.second) for _, t in side.tensors()}
         varied = (t for place, t in tensors.items() if place not in self._fixed)
         integers = any(not t.is_floating_point() for t in varied)
@@ -305,10 +301,7 @@ class Comparison:
 
     def _outstanding(self, special: Sequence[Inputs], *, is_known: bool) -> list[Inputs] | None:
         """Inputs in which each element decides what one of many can; None if they are too many.
-
-        Args:
-            special: the inputs with numbers that are not finite, if they count.
-            is_known: whether finite ones are known to agree.
+        `special`: those that are not finite, if they count; `is_known`: all finite ones agree.
         """
         is_extreme = self._choices <= _EXTREMES
         if not self._choices or (is_extreme and self._agree_under(residues.maxima_of_all())):
@@ -796,15 +789,12 @@ def _with_proof(
 
 @dataclass(frozen=True)
 class _UnequalExpressions:
-    """The first element of which both have other expressions, or one that is known to differ.
-
-    Attributes:
-        element: with the values of the two at a random point, None if they may be the same.
-    """
+    """The first element of which both have other expressions, or one that is known to differ."""
 
     text: str
     expressions: tuple[str, str]
     element: UnequalElement | None
+    """With the values of the two at a random point, None if they may be the same."""
 
 
 def _first_unequal(

@@ -16,7 +16,7 @@ import os
 import platform
 import resource
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MEMORY = 2 << 30
@@ -38,7 +38,7 @@ def confine(folder: str, seconds: float) -> None:
         OSError: the system has what it takes, and refuses it.
     """
     _limit_resources(seconds)
-    _permit_no_new_privileges()
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _drop_capabilities()
     _restrict_files(folder)
     _install(_filter(_CONFINED, _ERRNO | errno.EPERM))
@@ -95,10 +95,6 @@ def _mapped_bytes() -> int:
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _permit_no_new_privileges() -> None:
-    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 
 
@@ -141,9 +137,12 @@ def _restrict_files(folder: str) -> None:
     ruleset = _check(_libc.syscall(_LANDLOCK_CREATE, handled, 8, 0))
     try:
         for path, allowed in ((folder, rights), ("/dev/null", rights & (_WRITE | _TRUNCATE))):
-            with _path(path) as below:
+            below = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+            try:
                 rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, below), 12)
                 _check(_libc.syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0))
+            finally:
+                os.close(below)
         _check(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0))
     finally:
         os.close(ruleset)
@@ -152,15 +151,6 @@ def _restrict_files(folder: str) -> None:
 def _landlock_version() -> int:
     """Return the version of Landlock; less than 1 where the system has none."""
     return int(_libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
-
-
-@contextlib.contextmanager
-def _path(path: str) -> Iterator[int]:
-    descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446

@@ -405,7 +405,8 @@ class _Judging:
             views, only_read = outputs_of_function(call, case, self.storages, right)
             results = dict(zip(views, right))
         elif results is None:
-            self._reject("runs", _no_kernel("the submission"), case=case.words)
+            problem = Diagnostic("error", "no-kernel", "the submission launches no kernel")
+            self._reject("runs", problem, case=case.words)
         else:
             with reading_record("outputs"):
                 given = next(step for step in call["steps"] if "launch" in step)["values"]
@@ -657,7 +658,3 @@ def _rounded(value: float) -> float:
 
 
 _LONGEST, _LONGEST_KIND = 1_000, 40
-
-
-def _no_kernel(subject: str) -> Diagnostic:
-    return Diagnostic("error", "no-kernel", f"{subject} launches no kernel")

@@ -82,9 +82,7 @@ class CallOutputs:
 
     def _stored_part(self, name: str, view: TensorView) -> float | None:
         """Return the part of an output that kernels of this call stored; None if it is empty.
-
-        Raises:
-            Ended: no kernel of this call computed it.
+        Raises Ended: no kernel of this call computed it.
         """
         codes, writers = self.replay.memory.writers_of(view)
         by_torch = self.replay.computed or next((w for w in writers if w.kind == "torch"), None)

@@ -225,12 +225,8 @@ def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
 
 
 def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine, list[str]]:
-    """Return the machine of both, and a note if they differ in their versions.
-
-    A sweep that was not timed takes the other's machine.
-
-    Raises:
-        ArgumentError: the sweeps were timed on different GPUs.
+    """Return the machine of both, that of the timed sweep if only one is, and a note if versions
+    differ. Raises ArgumentError: the sweeps were timed on different GPUs.
     """
     if left.gpu and right.gpu and left.gpu != right.gpu:
         raise ArgumentError(

@@ -417,10 +417,8 @@ def _count(marks: numpy.ndarray) -> Numbers:
 
 
 def _extra_turns(ordered: Numbers) -> Numbers:
-    """How many sectors requests move again because their lanes take turns:
-    the n-th lanes at their addresses move theirs together.
-
-    Counted so on an H200: 32 lanes at one address move 32 sectors;
+    """How many sectors requests move again because their lanes take turns: the n-th lanes at their
+    addresses move theirs together. Counted so on an H200: 32 lanes at one address move 32 sectors;
     4 at each of 8 neighbors, one sector 4 times.
     """
     # Lane by lane, of all requests at once: NumPy goes along a long axis much sooner

@@ -379,11 +379,8 @@ def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
 def _values(
     compilation: Compilation, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The launch's arguments by name, with what was compiled in.
-
-    Raises:
-        MissingArguments: some are not there.
-        ArgumentError: one too many, unknown, of another type, or of which only the type is known.
+    """The launch's arguments by name, with what was compiled in. Raises ArgumentError: one is not
+    there, or one too many, unknown, of another type, or of which only the type is known.
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):

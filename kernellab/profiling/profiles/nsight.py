@@ -374,19 +374,16 @@ def read_ncu(
         text = _printed(file, "source", "--print-source", "sass")
     else:
         text = file_bytes(file, ProfileError).decode("utf-8-sig", errors="replace")
-    page = _chosen(_pages(text, file), file, kernel, launch)
-    name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
-    return SampledCode(page.kernel, name, _TOOL, page.instructions)
-
-
-def _pages(text: str, file: Path) -> list[LaunchPage]:
     try:
-        return list(launch_pages(text))
+        pages = list(launch_pages(text))
     except (csv.Error, ValueError) as error:
         raise ProfileError(
             f"{file.name} is not a CSV file of Nsight Compute: {error}.",
             advice=f"Export it with: {_EXPORT.format(file='profile.ncu-rep')}",
         ) from error
+    page = _chosen(pages, file, kernel, launch)
+    name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
+    return SampledCode(page.kernel, name, _TOOL, page.instructions)
 
 
 def _printed(file: Path, page: str, *options: str) -> str:
