@@ -15,8 +15,8 @@ import torch
 from kernellab.common.arguments import check_choice
 from kernellab.common.text import what_it_raised
 from kernellab.errors import ArgumentError
+from kernellab.judging.code import HostCall, TensorView, mapped, tensors_within
 from kernellab.judging.replay import Replay
-from kernellab.judging.requests import HostCall, TensorView, mapped, tensors_within
 from kernellab.records.display import described
 from kernellab.triton_api.compilation import DESCRIPTORS
 

@@ -38,7 +38,7 @@ from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.judging.budgets import Lock, cost_of, facts_of
 from kernellab.judging.cases import UNSEEN, Cases, JudgedCase, Reference, Storages, derived, listed
-from kernellab.judging.code import Code, Texts
+from kernellab.judging.code import MOST_CONFIGS, Code, HostRequest, Texts
 from kernellab.judging.confinement import unconfined
 from kernellab.judging.outputs import CallOutputs, outputs_of_function, reads_values
 from kernellab.judging.records import STAGES, Ended, JudgedKernel, Verdict
@@ -51,7 +51,6 @@ from kernellab.judging.replay import (
     reading_record,
     view_of,
 )
-from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.reference_results import Results, right_results, usage_of

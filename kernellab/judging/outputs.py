@@ -12,9 +12,9 @@ import torch
 from kernellab.checker.records import Finding
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.judging.cases import JudgedCase, Storages
+from kernellab.judging.code import TensorView, tensors_within
 from kernellab.judging.records import Ended
 from kernellab.judging.replay import Replay, Writer, reading_record, view_of
-from kernellab.judging.requests import TensorView, tensors_within
 from kernellab.launch.results import Tolerances, compare, relative_tolerance
 from kernellab.records.launches import Difference
 

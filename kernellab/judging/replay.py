@@ -29,7 +29,7 @@ from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
-from kernellab.judging.requests import MOST_CONFIGS, TensorView
+from kernellab.judging.code import MOST_CONFIGS, TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT
 from kernellab.records import Target
