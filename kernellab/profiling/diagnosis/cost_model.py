@@ -293,24 +293,16 @@ def with_less(
     if dram < 1:
         all_bytes = counts.read_bytes + counts.written_bytes
         dram = max(dram, min(least_bytes / all_bytes, 1.0)) if all_bytes else dram
-    instructions = {
-        pipe: often
-        * (
-            ratio["issue"]
-            if pipe in _OUTSIDE_OF_TENSOR_CORES
-            else ratio["moves"]
-            if pipe == "shared"
-            else 1.0
-        )
-        for pipe, often in counts.instructions.items()
-    }
+    pipes = {**dict.fromkeys(_OUTSIDE_OF_TENSOR_CORES, ratio["issue"]), "shared": ratio["moves"]}
     lines = counts.lines * ratio["requests"]
     # Lines must not seem to be used less than before: that slows memory down.
     filled = min(4.0, counts.sectors / counts.lines) if counts.lines else 4.0
     sectors = max(counts.sectors * ratio["sectors"], min(counts.sectors, filled * lines))
     return replace(
         counts,
-        instructions=instructions,
+        instructions={
+            pipe: often * pipes.get(pipe, 1.0) for pipe, often in counts.instructions.items()
+        },
         macs={name: macs * ratio["matrix"] for name, macs in counts.macs.items()},
         requests=counts.requests * ratio["requests"],
         sectors=sectors,

@@ -526,24 +526,26 @@ def traffic_of(
         if access.occurrence
     }
     accesses = []
+    counted_programs = programs if counts is None else prod(counts.grid)
     for op in module.walk():
         access = _one(op, warps, scalars, times_of(op))
         if access is None:
             continue
-        is_whole = counts is not None and prod(counts.grid) == programs
         seen = counted.get((kind(op), numbers.get(op, 0)))
         if seen is not None and seen.executions:
             each = seen.executions
             access = replace(
                 access,
-                times=each / max(prod(counts.grid) if counts is not None else programs, 1),
+                times=each / max(counted_programs, 1),
                 requests=seen.requests / each,
                 sectors=seen.sectors / each,
                 lines=seen.lines / each,
                 best_sectors=seen.best_sectors / each,
                 bytes=seen.useful_bytes / each,
                 different=seen.reuse_between_programs * seen.different_sectors / each,
-                repeats=max(seen.reuse_between_programs, 1.0) if is_whole else 1.0,
+                repeats=max(seen.reuse_between_programs, 1.0)
+                if counted_programs == programs
+                else 1.0,
                 repeated_sectors=seen.repeated_sectors / each,
                 steps=access.steps
                 if seen.steps is None
