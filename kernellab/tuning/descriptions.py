@@ -8,7 +8,7 @@ import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -134,7 +134,7 @@ def describe(
     values: Mapping[str, Any] = {}
     if launches:
         values = next(iter(launches.values())).call.values
-    call_types = types_of_calls({n: launch.call for n, launch in launches.items()}, fixed)
+    types, constants, own = types_of_calls({n: each.call for n, each in launches.items()}, fixed)
     valid = (n for n, outcome in outcomes.items() if outcome.dropped is None and n in launches)
     count = _counter(plain, target, launches.get(next(valid, -1)), given_work)
     calls = {n: replace(launch.call, values={}) for n, launch in launches.items()}
@@ -143,13 +143,13 @@ def describe(
         target=target,
         key={name: values.get(name, value) for name, value in key.items()},
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
-        types=call_types.types,
-        constants=call_types.constants,
+        types=types,
+        constants=constants,
         trials=tuple(
-            Trial(n, candidates[n], outcome, *call_types.own.get(n, ({}, {})))
+            Trial(n, candidates[n], outcome, *own.get(n, ({}, {})))
             for n, outcome in outcomes.items()
         ),
-        source=source_of(plain, _constants(call_types.constants, launches.values(), candidates)),
+        source=source_of(plain, _constants(constants, launches.values(), candidates)),
         known_work=None if None in (given_work.bytes, given_work.flops) else given_work,
         live=Live(kernel, calls, count),
         **facts,
@@ -270,26 +270,22 @@ def type_strings(
     return types, constants
 
 
-@dataclass(frozen=True)
-class CallTypes:
-    """Types and compiled-in values of a sweep's launches."""
-
-    types: Mapping[str, Any]
-    """Those of the first launch."""
-    constants: Mapping[str, Any]
-    own: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]]
-    """Number of a config -> the types and constants in which it differs from the first launch."""
+Values = Mapping[str, Any]
 
 
-def types_of_calls(calls: Mapping[int, BoundCall], names: Sequence[str]) -> CallTypes:
-    """Return the types and constants of a sweep's launches, for the parameters `names`."""
+def types_of_calls(
+    calls: Mapping[int, BoundCall], names: Sequence[str]
+) -> tuple[Values, Values, Mapping[int, tuple[Values, Values]]]:
+    """Return the types and the compiled-in values of a sweep's first launch, for the parameters
+    `names`, and by the number of a config those in which it differs.
+    """
     by_config = {n: type_strings(call.specialization, names) for n, call in calls.items()}
     types, constants = next(iter(by_config.values()), ({}, {}))
     own = {
         n: (_differing(kinds, types), _differing(values, constants))
         for n, (kinds, values) in by_config.items()
     }
-    return CallTypes(types, constants, own)
+    return types, constants, own
 
 
 def _differing(these: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:

@@ -165,17 +165,17 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
     candidates = [of_config(kernel, config) for config, _ in noted.timings]
     tuned = {name for candidate in candidates for name in candidate.constants}
     fixed = [name for name in kernel.arg_names if name not in tuned]
-    call_types = types_of_calls(dict(enumerate(noted.calls)), fixed)
+    types, constants, own = types_of_calls(dict(enumerate(noted.calls)), fixed)
     values = noted.calls[0].values
     return Tuning(
         kernel=kernel.__name__,
         target=local_target() or DEFAULT_TARGET,
         key=dict(noted.key),
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
-        types=call_types.types,
-        constants=call_types.constants,
+        types=types,
+        constants=constants,
         trials=tuple(
-            records.Trial(number, candidate, _outcome(times), *call_types.own[number])
+            records.Trial(number, candidate, _outcome(times), *own[number])
             for number, (candidate, (_, times)) in enumerate(zip(candidates, noted.timings))
         ),
         machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),

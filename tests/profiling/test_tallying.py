@@ -90,7 +90,7 @@ def requests(
     lanes = access.first if isinstance(access, WarpAccess) else access.elements
     for row in lanes.tolist():
         asked = [int(where[n]) for n in row if n != NO_ONE and on[n]]
-        if asked or isinstance(access, Messages):
+        if asked or not isinstance(access, WarpAccess):
             yield asked
 
 
@@ -109,7 +109,7 @@ def moved_in_turns(asked: list[int]) -> int:
 @pytest.mark.parametrize(
     ("access", "turns"),
     [
-        (Messages(NUMBERS.reshape(2, 64)), False),
+        (NUMBERS.reshape(2, 64), False),
         (by_lanes(1), False),
         (by_lanes(4), False),
         (by_lanes(1), True),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 
@@ -128,18 +128,10 @@ def diagnose(
     if grid is None and names and args and _begins_with_grid(subject, names, args, keywords):
         grid, args = args[0], args[1:]
     request = Asked(args, grid, target, counts, keywords)
-    is_record = isinstance(subject, Diagnosable)
-    diagnosis = subject.diagnosed(request) if is_record else diagnosed(subject, request)
+    own = getattr(subject, "diagnosed", None)  # of a record of a higher package
+    diagnosis = diagnosed(subject, request) if own is None else own(request)
     assert isinstance(diagnosis, Diagnosis | Diagnoses)
     return diagnosis
-
-
-@runtime_checkable
-class Diagnosable(Protocol):
-    """A record of a higher package that says how it is diagnosed."""
-
-    def diagnosed(self, request: Asked) -> Diagnosis | Diagnoses:
-        """Return the diagnosis of the record."""
 
 
 @singledispatch

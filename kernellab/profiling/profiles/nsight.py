@@ -503,9 +503,7 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
 
 
 def _ours(instructions: Sequence[Instruction]) -> list[tuple[_Code, Instruction]]:
-    return _without_padding(
-        [(_of_instruction(instruction), instruction) for instruction in instructions]
-    )
+    return _without_padding([(_of_text(str(each)), each) for each in instructions])
 
 
 def _without_padding(code: list[tuple[_Code, Item]]) -> list[tuple[_Code, Item]]:
@@ -522,11 +520,6 @@ def _of_text(text: str) -> _Code:
         return _Code("", text.strip(), ())
     operands = match["operands"].split(",") if match["operands"].strip() else []
     return _Code(match["predicate"] or "", match["opcode"], tuple(map(_plain, operands)))
-
-
-def _of_instruction(instruction: Instruction) -> _Code:
-    operands = ",".join(instruction.operands).split(",") if instruction.operands else []
-    return _Code(instruction.predicate, instruction.opcode, tuple(map(_plain, operands)))
 
 
 def _plain(operand: str) -> str:
