@@ -59,7 +59,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.results import elements_off, relative_tolerance, size_of
-from kernellab.records import BoundLaunch, Target
+from kernellab.records import Target
 
 # Which results of two computations should be equal, and where they are.
 
@@ -604,11 +604,7 @@ def _finite(result: torch.Tensor) -> torch.Tensor:
 # `kernellab.equal`: whether two computations are the same for all inputs.
 
 
-def _names_of(first: Any) -> Sequence[str]:
-    return () if isinstance(first, BoundLaunch) else parameter_names(first)
-
-
-@parameters_first(_names_of)
+@parameters_first(parameter_names)
 def equal(
     first: Any,
     second: Any,

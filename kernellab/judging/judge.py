@@ -235,7 +235,7 @@ class _Judging:
         """Return the results of the reference for each case; cases that were made and that it
         refuses are left out. A kernel's are known when it is.
         """
-        right, kept, seen = [], [], []
+        right, kept = [], []
         for case in self.cases:
             if case.grid is not None or not callable(self.reference.function):
                 results: list[torch.Tensor] = []
@@ -256,12 +256,11 @@ class _Judging:
                     continue
             kept.append(case)
             right.append(results)
-            seen.append(case.values_only)
         self.cases = kept
         if any(right) and not any(result.numel() for results in right for result in results):
             words = "the results of the reference have no elements in any case"
             self._not_judged("", Diagnostic("error", "reference", words))
-        if _are_constant(right, seen):
+        if _are_constant(right, [case.values_only for case in kept]):
             self._note("the reference: its results do not depend on the values of its inputs")
         return right
 

@@ -139,9 +139,6 @@ class OperationObserver(AccessObserver):
     def _taking_part(self, active: Active) -> int:
         return self.programs.count if active is None else int(numpy.count_nonzero(active))
 
-    def instrument(self) -> Instrument:
-        return Instrument(emit_passing_events, self)
-
 
 @dataclass(frozen=True)
 class MeasuredOperation:
@@ -458,7 +455,7 @@ class _Watch:
         del options
         observer = OperationObserver()
         start = time.perf_counter_ns()
-        done = run(observer.instrument())
+        done = run(Instrument(emit_passing_events, observer))
         seen = SeenLaunch(
             kernel=kernel,
             call=call,
