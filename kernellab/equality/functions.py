@@ -212,7 +212,7 @@ def _tree_of(op: Operation, trees: Mapping[SSAValue, Any]) -> Any:
         return None if _is_free(trees[op.operands[0]]) else result
     if isinstance(op, _NUMBERS_OF_BOOLS):
         return trees.get(op.operands[0], result if _is_bool(op.operands[0]) else ...)
-    if isinstance(op, mlir.SelectOp) and _is_zero(op.false_value):
+    if isinstance(op, mlir.SelectOp) and number_of(op.false_value) == 0:
         return trees.get(op.condition, result) if _constant_of(op.true_value) else ...
     return ...
 
@@ -272,25 +272,14 @@ def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
     return op if isinstance(op, mlir.ConstantOp) else None
 
 
-def numbers_of(value: SSAValue) -> Any:
-    """The numbers of a constant as an array, which is empty if a value is not one."""
+def number_of(value: SSAValue) -> float | None:
+    """The number of a constant, or of all elements of its tile; None if a value is not one."""
     op = _constant_of(value)
-    match op.value if op is not None else None:
-        case builtin.FloatAttr() | builtin.IntegerAttr() as number:
-            return numpy.array([number.value.data])
-        case builtin.DenseIntOrFPElementsAttr() as numbers:
-            return numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
-    return numpy.zeros(0)
-
-
-def _is_zero(value: SSAValue) -> bool:
-    numbers = numbers_of(value)
-    return bool(numbers.size and not numbers.any())
+    return None if op is None else op.number
 
 
 def _is_infinite(value: SSAValue) -> bool:
-    numbers = numbers_of(value)
-    return bool(numbers.size and numpy.isinf(numbers).all())
+    return number_of(value) in (math.inf, -math.inf)
 
 
 def _is_free(tree: Any) -> bool:
