@@ -15,8 +15,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.analyses.records import Conversion, PointerFacts
+from kernellab.compiler.analyses.work import size_in_bytes
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.modules import OpenedModules, position_of, users_line
+from kernellab.compiler.modules import OpenedModules, blocks_of, position_of, users_line
 from kernellab.compiler.passes import without_locations
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Occupancy, Resources
@@ -26,7 +27,7 @@ from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, PointerAccess, has, in_region_of_elements
-from kernellab.ir.types import bit_width, element_type, shape
+from kernellab.ir.types import element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.requests import SECTOR
 from kernellab.profiling.diagnosis import cost_model
@@ -45,7 +46,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import LATENCIES, blocks_of, turns_of
+from kernellab.profiling.estimates.counts import LATENCIES, turns_of
 from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -270,7 +271,7 @@ class Evidence:
     @cached_property
     def entered(self) -> Mapping[Block, float]:
         """How often a program enters each block; nothing where none ran."""
-        blocks = blocks_of(self.module)
+        blocks = list(blocks_of(self.module))
         return dict(zip(blocks, self.entries)) if len(self.entries) == len(blocks) else {}
 
     @cached_property
@@ -473,10 +474,7 @@ class Evidence:
     def operand_wavefronts(self) -> float:
         """Of one program, for what it loads from shared memory into registers."""
         return sum(
-            prod(shape(op.results[0].type))
-            * max(bit_width(element_type(op.results[0].type)) // 8, 1)
-            / 128
-            * self.times(op)
+            size_in_bytes(op.results[0].type) / 128 * self.times(op)
             for op in self.of_class(ttg.LocalLoadOp)
             if op.results
         )

@@ -21,7 +21,7 @@ from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import padding_of
-from kernellab.compiler.modules import pointers_of, underlying_argument
+from kernellab.compiler.modules import blocks_of, pointers_of, underlying_argument
 from kernellab.compiler.passes import LoweredText
 from kernellab.compiler.records import Instruction
 from kernellab.compiler.targets import usual_gpu
@@ -425,11 +425,6 @@ class LaunchCounts:
     latest: float = 1.0
     busiest: float = 1.0
     entries: tuple[float, ...] = ()
-
-
-def blocks_of(module: builtin.ModuleOp) -> list[Block]:
-    """Every block, the outer ones first."""
-    return [block for op in module.walk() for region in op.regions for block in region.blocks]
 
 
 def entries_of(module: builtin.ModuleOp, entries: Mapping[Block, float]) -> tuple[float, ...]:
