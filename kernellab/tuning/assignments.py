@@ -185,8 +185,8 @@ class Task:
     grid: tuple[int, int, int]
     values: Mapping[str, Any]
     """The arguments that are not shipped: scalars and constants, by parameter."""
-    tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None = None
-    """Shape, strides and dtype of the other arguments, to estimate the time; else None."""
+    tensors: Mapping[str, torch.Tensor] | None = None
+    """The other arguments, without memory, to estimate the time; else None."""
     is_timed: bool = False
     """Whether it is launched on a GPU, in a process that takes it from Triton's cache."""
 

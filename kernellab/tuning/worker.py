@@ -234,12 +234,8 @@ def estimated(compilation: Compilation, task: Task) -> float | None:
     """Return the estimated microseconds of a launch; None if it cannot be estimated."""
     if task.tensors is None:
         return None
-    tensors = {
-        name: torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device="meta")
-        for name, (shape, strides, dtype) in task.tensors.items()
-    }
     try:
-        return estimate(compilation, task.grid, (), {**task.values, **tensors}).microseconds
+        return estimate(compilation, task.grid, (), {**task.values, **task.tensors}).microseconds
     except MachineError:
         raise
     except Exception:  # for an operation, a target, or a size that the count does not support
