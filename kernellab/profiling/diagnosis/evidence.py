@@ -31,14 +31,6 @@ from kernellab.ir.types import element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.requests import SECTOR
 from kernellab.profiling.diagnosis import cost_model
-from kernellab.profiling.diagnosis.cost_model import (
-    LOAD_LATENCY,
-    Costs,
-    Work,
-    counts_from_ttgir,
-    waves_of,
-    work_of,
-)
 from kernellab.profiling.diagnosis.traffic import (
     Scalars,
     Traffic,
@@ -259,12 +251,12 @@ class Evidence:
     @property
     def waves(self) -> int:
         """How many times the GPU is filled."""
-        return waves_of(self.programs, self.slots)
+        return cost_model.waves_of(self.programs, self.slots)
 
     @property
     def per_sm(self) -> int:
         """Programs of the busiest SM."""
-        return waves_of(self.programs, self.gpu.multiprocessors)
+        return cost_model.waves_of(self.programs, self.gpu.multiprocessors)
 
     # Loops
 
@@ -497,7 +489,7 @@ class Evidence:
         )
         return (
             _BEGINS
-            + (LOAD_LATENCY if outside else 0)
+            + (cost_model.LOAD_LATENCY if outside else 0)
             + sum(self.waiting_in(loop) for loop in self.loops.values())
             + cost_model.BARRIER * exchanges
         )
@@ -530,10 +522,10 @@ class Evidence:
         if stages == 1:
             tiles = any(load.shape for load in loads) or not self.computes_tiles(loop)
             far = tiles and any(self.missed(load) == 1 for load in loads)
-            waits = LOAD_LATENCY * max(1, self.chained(loop.op))
+            waits = cost_model.LOAD_LATENCY * max(1, self.chained(loop.op))
             each = (1.0 if far else _NEAR) * waits + body
         else:
-            each = max(LOAD_LATENCY / (stages - 1), body)
+            each = max(cost_model.LOAD_LATENCY / (stages - 1), body)
         return loop.times * loop.turns * each
 
     def computes_tiles(self, loop: Loop) -> bool:
@@ -589,9 +581,9 @@ class Evidence:
         return better
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> cost_model.Work:
         """What one program does, by resource."""
-        return work_of(self)
+        return cost_model.work_of(self)
 
     def saved_with(self, **options: Any) -> float | None:
         """Return the share of the estimated time that these options of the compiler save; None if
@@ -609,11 +601,13 @@ class Evidence:
         return 1 - after.microseconds / self.estimate.microseconds
 
     @cached_property
-    def costs(self) -> Costs:
+    def costs(self) -> cost_model.Costs:
         """The time of the launch, and what a finding costs of it."""
-        counts = counts_from_ttgir(self) if self.estimate is None else self.estimate.counts
+        counts = (
+            cost_model.counts_from_ttgir(self) if self.estimate is None else self.estimate.counts
+        )
         least = sum(access.bytes * access.times / access.repeats for access in self.accesses)
-        return Costs(counts, self.gpu, self.work, least * self.programs)
+        return cost_model.Costs(counts, self.gpu, self.work, least * self.programs)
 
 
 _OF_NO_ACCESS = (
