@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -69,9 +69,6 @@ class Tunings(HasCard, Sequence[Tuning]):
 
     def __len__(self) -> int:
         return len(self._tunings)
-
-    def __iter__(self) -> Iterator[Tuning]:
-        return iter(self._tunings)
 
     def apply(self, kernel: Any = None) -> AppliedTuning:
         """Return the kernel with each key's fastest config; other keys use the nearest's.
