@@ -104,8 +104,6 @@ class ProfileSession:
             self.interpreted = measuring.interpreted
         return self._profile
 
-    finalize = stop
-
     def __enter__(self) -> ProfileSession:
         return self.start()
 
