@@ -45,7 +45,6 @@ from kernellab.tuning.configs import (
     checked_key,
     count_before_pruning,
 )
-from kernellab.tuning.descriptions import Amount, describe, work_given
 from kernellab.tuning.files import Store, contents_within, known_content
 from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Outcome, SweepMachine, Timing
 from kernellab.tuning.sweep import (
@@ -59,7 +58,6 @@ from kernellab.tuning.sweep import (
     local_pool,
 )
 from kernellab.tuning.tuning import Tuning
-from kernellab.tuning.tunings import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.worker import chosen_gpus, this_machine, time_baseline
 
 
@@ -75,8 +73,8 @@ def tune(
     rtol: float | None = None,
     atol: float | None = None,
     check: bool | None = None,
-    bytes: Amount | None = None,
-    flops: Amount | None = None,
+    bytes: tunings.Amount | None = None,
+    flops: tunings.Amount | None = None,
     baselines: Mapping[str, Callable[[], Any]] | None = None,
     target: str | Target | None = None,
     gpus: str | int | Sequence[int] | None = None,
@@ -84,7 +82,7 @@ def tune(
     seconds: float = 30.0,
     cache: bool = True,
     progress: bool | None = None,
-    recorded: Recorded | None = None,
+    recorded: tunings.Recorded | None = None,
 ) -> Tuning:
     """Compile, check and time a kernel with each of many configs.
 
@@ -160,7 +158,7 @@ def tune(
     _check_grid(grid)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, space, target, executor, gpus)
-    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
+    replayed = None if recorded is None or place.has_gpu else tunings.recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
     configs = candidates(kernel, space, place.target, args, keywords)
     check_key_is_not_tried(names, configs)
@@ -169,7 +167,7 @@ def tune(
     runs = place.has_gpu or check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs, is_timed=place.has_gpu)
     prepared = calls.prepare_all(kept)
-    work = work_given(bytes, flops, prepared)
+    work = tunings.work_given(bytes, flops, prepared)
     expected = None if reference is None else ship(right_results(reference, plain, args, keywords))
     conduct = Conduct(
         job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
@@ -181,7 +179,7 @@ def tune(
     plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
     outcomes, notes = _swept(plan, plain_scalar(workers), cache, progress)
     timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
-    tuning = describe(
+    tuning = tunings.describe(
         kernel,
         place.target,
         kept,
@@ -196,7 +194,7 @@ def tune(
         seconds=time.monotonic() - started,
     )
     if replayed is not None:
-        tuning = with_recorded_times(tuning, replayed)
+        tuning = tunings.with_recorded_times(tuning, replayed)
     tunings.remember(kernel, tuning)
     return tuning
 

@@ -506,14 +506,11 @@ class Traffic:
         return "worked out from the TTGIR's layouts and what is known of the arguments"
 
 
-TimesOf = Callable[[Operation], float]
-
-
 def traffic_of(
     opened: OpenedModules,
     module: builtin.ModuleOp,
     scalars: Scalars,
-    times_of: TimesOf,
+    times_of: Callable[[Operation], float],
     counts: Accesses | None,
     programs: int,
 ) -> list[Traffic]:
