@@ -58,6 +58,7 @@ from kernellab.tuning.sweep import (
     local_pool,
 )
 from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Amount, Recorded
 from kernellab.tuning.worker import chosen_gpus, this_machine, time_baseline
 
 
@@ -73,8 +74,8 @@ def tune(
     rtol: float | None = None,
     atol: float | None = None,
     check: bool | None = None,
-    bytes: tunings.Amount | None = None,
-    flops: tunings.Amount | None = None,
+    bytes: Amount | None = None,
+    flops: Amount | None = None,
     baselines: Mapping[str, Callable[[], Any]] | None = None,
     target: str | Target | None = None,
     gpus: str | int | Sequence[int] | None = None,
@@ -82,7 +83,7 @@ def tune(
     seconds: float = 30.0,
     cache: bool = True,
     progress: bool | None = None,
-    recorded: tunings.Recorded | None = None,
+    recorded: Recorded | None = None,
 ) -> Tuning:
     """Compile, check and time a kernel with each of many configs.
 
