@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -620,15 +620,11 @@ _END = re.compile(r"\s*\}(?: \{(.*)\})?(?= loc\()")
 """The last line of a loop in TTIR, which has its attributes."""
 
 
-@dataclass(frozen=True)
-class Staged:
-    """A kernel that was compiled with another num_stages of a loop, up to its shared memory.
-
-    Attributes:
-        advice: where to write it, as a sentence.
-    """
+class Staged(NamedTuple):
+    """A kernel that was compiled with another num_stages of a loop, up to its shared memory."""
 
     advice: str
+    """Where to write it, as a sentence."""
     shared_bytes: int
 
 
