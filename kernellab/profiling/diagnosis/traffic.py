@@ -400,18 +400,13 @@ def _of_choice(scalars: Scalars, op: Operation, depth: int) -> Steps:
 _STEP_RULES: Mapping[type[Operation], _StepRule] = {
     tt.MakeRangeOp: lambda _scalars, _op, _depth: (1,),
     tt.SplatOp: lambda _scalars, op, _depth: (0,) * len(shape(op.results[0].type)),
-    mlir.AddIOp: _of_sum,
-    mlir.SubIOp: _of_sum,
-    tt.AddPtrOp: _of_sum,
+    **dict.fromkeys((mlir.AddIOp, mlir.SubIOp, tt.AddPtrOp), _of_sum),
     mlir.MulIOp: _of_product,
     mlir.ShLIOp: _of_shift,
-    mlir.DivSIOp: _of_quotient,
-    mlir.DivUIOp: _of_quotient,
-    mlir.MinSIOp: _of_choice,
-    mlir.MaxSIOp: _of_choice,
-    mlir.MinUIOp: _of_choice,
-    mlir.MaxUIOp: _of_choice,
-    mlir.SelectOp: _of_choice,
+    **dict.fromkeys((mlir.DivSIOp, mlir.DivUIOp), _of_quotient),
+    **dict.fromkeys(
+        (mlir.MinSIOp, mlir.MaxSIOp, mlir.MinUIOp, mlir.MaxUIOp, mlir.SelectOp), _of_choice
+    ),
     tt.ExpandDimsOp: _of_expansion,
     tt.BroadcastOp: _of_broadcast,
     tt.TransOp: _of_transposition,
