@@ -198,7 +198,8 @@ def _trees(operations: Iterable[Operation]) -> dict[SSAValue, Any]:
 def _tree_of(op: Operation, trees: Mapping[SSAValue, Any]) -> Any:
     result = op.results[0]
     if isinstance(op, mlir.CmpFOp):
-        return ... if op.lhs is op.rhs or any(map(_is_infinite, op.operands)) else None
+        is_of_infinity = any(number_of(v) in (math.inf, -math.inf) for v in op.operands)
+        return ... if op.lhs is op.rhs or is_of_infinity else None
     if isinstance(op, mlir.CmpIOp):
         slice = flow.backward(op.operands, is_loaded)
         return None if any(_is_loaded_integer(v) or _is_of_floats(v) for v in slice) else ...
@@ -276,10 +277,6 @@ def number_of(value: SSAValue) -> float | None:
     """The number of a constant, or of all elements of its tile; None if a value is not one."""
     op = _constant_of(value)
     return None if op is None else op.number
-
-
-def _is_infinite(value: SSAValue) -> bool:
-    return number_of(value) in (math.inf, -math.inf)
 
 
 def _is_free(tree: Any) -> bool:

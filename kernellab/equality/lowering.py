@@ -235,11 +235,8 @@ def exchanged_bits(module: builtin.ModuleOp) -> set[SSAValue]:
     of_floats = [op.result for op in casts if has_residues(op.operand)]
     bits = {v for v in flow.forward(of_floats, has_residues) if not has_residues(v)}
     users = {use.operation for each in bits for use in each.uses}
-    return bits if all(map(_keeps_bits, users)) and _operands(users) <= bits else set()
-
-
-def _operands(operations: set[Operation]) -> set[SSAValue]:
-    return {operand for op in operations for operand in op.operands}
+    operands = {operand for op in users for operand in op.operands}
+    return bits if all(map(_keeps_bits, users)) and operands <= bits else set()
 
 
 def _keeps_bits(op: Operation) -> bool:
