@@ -87,7 +87,7 @@ def requests(
 ) -> Iterator[list[int]]:
     """Where the lanes of each instruction begin; of messages, also of those that move nothing."""
     where, on = elements(seen, program)
-    lanes = access.first if isinstance(access, WarpAccess) else access.elements
+    lanes = access.first if isinstance(access, WarpAccess) else access
     for row in lanes.tolist():
         asked = [int(where[n]) for n in row if n != NO_ONE and on[n]]
         if asked or not isinstance(access, WarpAccess):
