@@ -377,7 +377,7 @@ class Executions:
                 elements = _ELEMENTS.get(root, 0)
                 if root in _COUNTED:
                     counted[op] += 1
-                elif op.name in _BY_MUFU:
+                elif SINGLE.get(op.name) == "MUFU":
                     computed[op] += root == "MUFU"
                 elif not opcode.startswith("IMAD.MOV"):
                     computed[op] += elements
@@ -406,12 +406,14 @@ _ELEMENTS = {
     **dict.fromkeys(("HADD2", "HMUL2", "HFMA2", "FADD2", "FMUL2", "FFMA2"), 2),
 }
 """Opcode of arithmetic -> how many elements of a thread an instruction computes."""
-_BY_MUFU = ("math.exp", "math.exp2", "math.log", "math.log2")
-SINGLE = frozenset(
-    f"arith.{name}"
-    for name in ("addf", "subf", "mulf", "addi", "subi", "muli", "andi", "ori", "xori")
-).union(_BY_MUFU)
-"""Operations that take one instruction for each element, or none if fused; int64 takes more."""
+SINGLE: Mapping[str, str] = {
+    **{
+        f"arith.{name}": "any"
+        for name in ("addf", "subf", "mulf", "addi", "subi", "muli", "andi", "ori", "xori")
+    },
+    **{f"math.{name}": "MUFU" for name in ("exp", "exp2", "log", "log2")},
+}
+"""Operation -> the opcode that each element takes once, or none if fused; int64 takes more."""
 
 # How many cycles one warp takes that has a multiprocessor to itself: its instructions one after
 # the other, by the stall counts in their control codes, waiting for the scoreboards that they
