@@ -42,8 +42,8 @@ from kernellab import triton_api
 from kernellab.common.system import usable_cores
 from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import local_target
-from kernellab.tuning.descriptions import type_strings
 from kernellab.tuning.sweep import close_pools
+from kernellab.tuning.tunings import type_strings
 from kernellab.tuning.worker import this_machine, time_baseline
 
 ROUNDS = 7

@@ -29,9 +29,9 @@ from kernellab.common.saved_files import json_in, reading
 from kernellab.common.system import temporary_folder
 from kernellab.common.text import error_text
 from kernellab.errors import Diagnostic, KernelLabError, OptionError, WorkerError
+from kernellab.judging.code import mapped, tensors_within
 from kernellab.judging.judge import judge
 from kernellab.judging.records import Verdict
-from kernellab.judging.requests import mapped, tensors_within
 from kernellab.launch.cuda_tensors import place
 from kernellab.launch.interception import interpreted
 from kernellab.tuning.sweep import ClusterPool

@@ -59,7 +59,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.results import elements_off, relative_tolerance, size_of
-from kernellab.records import BoundLaunch, Target
+from kernellab.records import Target
 
 # Which results of two computations should be equal, and where they are.
 
@@ -233,9 +233,6 @@ class Comparison:
             off = self._off_for((*outstanding, *self._single_nans(special)))
         return self._verdict("equal") if off is None else off
 
-    def _laws(self) -> AbstractContextManager[object]:
-        return residues.of_squares_only() if self.by_squares else nullcontext()
-
     def _agree_on_squares(self) -> bool:
         """Whether all elements agree where each root and logarithm is one of a square, and such
         residues are met for each element.
@@ -263,7 +260,8 @@ class Comparison:
             return None
         for inputs in (SMALL, *OF_FEW):
             agreements: dict[ResultPair, Any] = {}
-            with suppress(Exception), self.holding(inputs), self._laws():  # an index, torch
+            laws = residues.of_squares_only() if self.by_squares else nullcontext()
+            with suppress(Exception), self.holding(inputs), laws:  # an index, torch
                 agreements = self._agreements(given=True)
             for pair, (same, known) in agreements.items():
                 if (known & ~same).any():
@@ -272,11 +270,7 @@ class Comparison:
         return None
 
     def _unseen(self, *, floats: bool) -> Equality | None:
-        """The verdict if a condition always had one outcome.
-
-        Args:
-            floats: whether conditions on floats count.
-        """
+        """The verdict if a condition, on floats too if these count, always had one outcome."""
         tensors = {t.data_ptr(): t for side in (self.first, self.second) for _, t in side.tensors()}
         varied = (t for place, t in tensors.items() if place not in self._fixed)
         integers = any(not t.is_floating_point() for t in varied)
@@ -307,10 +301,7 @@ class Comparison:
 
     def _outstanding(self, special: Sequence[Inputs], *, is_known: bool) -> list[Inputs] | None:
         """Inputs in which each element decides what one of many can; None if they are too many.
-
-        Args:
-            special: the inputs with numbers that are not finite, if they count.
-            is_known: whether finite ones are known to agree.
+        `special`: those that are not finite, if they count; `is_known`: all finite ones agree.
         """
         is_extreme = self._choices <= _EXTREMES
         if not self._choices or (is_extreme and self._agree_under(residues.maxima_of_all())):
@@ -613,11 +604,7 @@ def _finite(result: torch.Tensor) -> torch.Tensor:
 # `kernellab.equal`: whether two computations are the same for all inputs.
 
 
-def _names_of(first: Any) -> Sequence[str]:
-    return () if isinstance(first, BoundLaunch) else parameter_names(first)
-
-
-@parameters_first(_names_of)
+@parameters_first(parameter_names)
 def equal(
     first: Any,
     second: Any,
@@ -798,15 +785,12 @@ def _with_proof(
 
 @dataclass(frozen=True)
 class _UnequalExpressions:
-    """The first element of which both have other expressions, or one that is known to differ.
-
-    Attributes:
-        element: with the values of the two at a random point, None if they may be the same.
-    """
+    """The first element of which both have other expressions, or one that is known to differ."""
 
     text: str
     expressions: tuple[str, str]
     element: UnequalElement | None
+    """With the values of the two at a random point, None if they may be the same."""
 
 
 def _first_unequal(

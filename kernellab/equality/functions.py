@@ -42,13 +42,7 @@ from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.global_memory import lanes_on
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess, RunObserver
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    Atomic,
-    GlobalAccess,
-    global_effect,
-    has,
-    in_region_of_elements,
-)
+from kernellab.ir.operations import Atomic, GlobalAccess, global_effect, has, in_region_of_elements
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
@@ -204,7 +198,8 @@ def _trees(operations: Iterable[Operation]) -> dict[SSAValue, Any]:
 def _tree_of(op: Operation, trees: Mapping[SSAValue, Any]) -> Any:
     result = op.results[0]
     if isinstance(op, mlir.CmpFOp):
-        return ... if op.lhs is op.rhs or any(map(_is_infinite, op.operands)) else None
+        is_of_infinity = any(number_of(v) in (math.inf, -math.inf) for v in op.operands)
+        return ... if op.lhs is op.rhs or is_of_infinity else None
     if isinstance(op, mlir.CmpIOp):
         slice = flow.backward(op.operands, is_loaded)
         return None if any(_is_loaded_integer(v) or _is_of_floats(v) for v in slice) else ...
@@ -218,7 +213,7 @@ def _tree_of(op: Operation, trees: Mapping[SSAValue, Any]) -> Any:
         return None if _is_free(trees[op.operands[0]]) else result
     if isinstance(op, _NUMBERS_OF_BOOLS):
         return trees.get(op.operands[0], result if _is_bool(op.operands[0]) else ...)
-    if isinstance(op, mlir.SelectOp) and _is_zero(op.false_value):
+    if isinstance(op, mlir.SelectOp) and number_of(op.false_value) == 0:
         return trees.get(op.condition, result) if _constant_of(op.true_value) else ...
     return ...
 
@@ -278,25 +273,10 @@ def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
     return op if isinstance(op, mlir.ConstantOp) else None
 
 
-def numbers_of(value: SSAValue) -> Any:
-    """The numbers of a constant as an array, which is empty if a value is not one."""
+def number_of(value: SSAValue) -> float | None:
+    """The number of a constant, or of all elements of its tile; None if a value is not one."""
     op = _constant_of(value)
-    match op.value if op is not None else None:
-        case builtin.FloatAttr() | builtin.IntegerAttr() as number:
-            return numpy.array([number.value.data])
-        case builtin.DenseIntOrFPElementsAttr() as numbers:
-            return numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
-    return numpy.zeros(0)
-
-
-def _is_zero(value: SSAValue) -> bool:
-    numbers = numbers_of(value)
-    return bool(numbers.size and not numbers.any())
-
-
-def _is_infinite(value: SSAValue) -> bool:
-    numbers = numbers_of(value)
-    return bool(numbers.size and numpy.isinf(numbers).all())
+    return None if op is None else op.number
 
 
 def _is_free(tree: Any) -> bool:
@@ -768,17 +748,11 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "true_divide": residues.divide,
     "neg": residues.negative,
     "reciprocal": residues.inverse,
-    "abs": residues.absolute,
     "sign": _sign,
     "topk": _largest_few,
     "sort": lambda a, dim=-1, descending=False, **_: _largest_few(a, a.shape[dim], dim, descending),
-    "sqrt": residues.square_root,
-    "tanh": residues.tanh,
-    "exp": residues.exp,
-    "exp2": residues.exp2,
-    "log": residues.log,
-    "log2": residues.log2,
-    **{name: _by_name(name) for name in ("expm1", "log10", "log1p", "rsqrt")},
+    **{name: _by_name(name) for name in ("abs", "sqrt", "rsqrt", "tanh", "fmax", "fmin")},
+    **{name: _by_name(name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")},
     **{name: _by_name(name) for name in ("erf", "sin", "cos", "tan", "floor", "ceil", "trunc")},
     "round": _by_name("rint"),
     "atan2": _by_name("atan2"),
@@ -790,8 +764,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "clamp_max": lambda a, high: residues.minimum(a, high),
     "maximum": residues.maximum_or_nan,
     "minimum": residues.minimum_or_nan,
-    "fmax": residues.maximum,
-    "fmin": residues.minimum,
     "sum": _sum,
     "var": _variance,
     "amax": _largest,

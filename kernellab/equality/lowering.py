@@ -235,11 +235,8 @@ def exchanged_bits(module: builtin.ModuleOp) -> set[SSAValue]:
     of_floats = [op.result for op in casts if has_residues(op.operand)]
     bits = {v for v in flow.forward(of_floats, has_residues) if not has_residues(v)}
     users = {use.operation for each in bits for use in each.uses}
-    return bits if all(map(_keeps_bits, users)) and _operands(users) <= bits else set()
-
-
-def _operands(operations: set[Operation]) -> set[SSAValue]:
-    return {operand for op in operations for operand in op.operands}
+    operands = {operand for op in users for operand in op.operands}
+    return bits if all(map(_keeps_bits, users)) and operands <= bits else set()
 
 
 def _keeps_bits(op: Operation) -> bool:
@@ -348,30 +345,18 @@ def _function(op: Operation, value: Emitter) -> Expression:
     return _calls(function, value)(*(value[operand] for operand in op.operands))
 
 
-_NAMES: dict[type[Operation], str] = {
-    mlir.RsqrtOp: "rsqrt",
-    mlir.ExpM1Op: "expm1",
-    mlir.Log10Op: "log10",
-    mlir.Log1pOp: "log1p",
-    mlir.CeilOp: "ceil",
-    mlir.FloorOp: "floor",
-    mlir.TruncOp: "trunc",
-    mlir.RoundEvenOp: "rint",
-    mlir.CosOp: "cos",
-    mlir.SinOp: "sin",
-    mlir.TanOp: "tan",
-    mlir.ErfOp: "erf",
-    mlir.PowFOp: "pow",
-    mlir.Atan2Op: "atan2",
-    mlir.CopySignOp: "copysign",
-    mlir.RemFOp: "fmod",
-}
+_NUMPYS_NAMES = {"roundeven": "rint", "powf": "pow", "remf": "fmod"}
 
 
-@_lowers(*_NAMES)
+@_lowers(
+    mlir.RsqrtOp, mlir.ExpM1Op, mlir.Log10Op, mlir.Log1pOp, mlir.CeilOp, mlir.FloorOp, mlir.TruncOp,
+    mlir.RoundEvenOp, mlir.CosOp, mlir.SinOp, mlir.TanOp, mlir.ErfOp, mlir.PowFOp, mlir.Atan2Op,
+    mlir.CopySignOp, mlir.RemFOp,
+)  # fmt: skip
 def _named_function(op: Operation, value: Emitter) -> Expression:
+    name = op.name.partition(".")[2]
     operands = (value[operand] for operand in op.operands)
-    return _calls(residues.function, value)(_NAMES[type(op)], *operands)
+    return _calls(residues.function, value)(_NUMPYS_NAMES.get(name, name), *operands)
 
 
 @_lowers(tt.ExternElementwiseOp)

@@ -16,6 +16,7 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from kernellab.compiler.modules import position_of
 from kernellab.equality import functions
 from kernellab.equality.functions import (
     EXTREMES,
@@ -23,7 +24,7 @@ from kernellab.equality.functions import (
     ExactLaunch,
     ExactTensors,
     is_loaded,
-    numbers_of,
+    number_of,
     run_exactly,
     unchanged,
 )
@@ -40,7 +41,6 @@ from kernellab.ir.operations import (
     function_of_elements,
     global_effect,
     has,
-    locate,
     operation_name,
     trait_of,
 )
@@ -134,7 +134,7 @@ class KernelSide:
         if math.prod(self.prepared.sizes(may_be_empty=True)) <= 1:
             return {}
         operations = [*filter(_shows_order, self._launch.code.module.walk())]
-        return {_atomic_name(op): _line_of(op) for op in reversed(operations)}
+        return {_atomic_name(op): position_of(op) for op in reversed(operations)}
 
     def written(self) -> list[str]:
         """The names of its results, after it has run: those that it changed, if any."""
@@ -213,8 +213,10 @@ class KernelSide:
 
     def constants(self) -> set[float]:
         """The numbers that its code compares with."""
-        operations = self._launch.code.module.walk()
-        return {number for op in operations for number in _compared_numbers(op)}
+        compared = mlir.CmpFOp | mlir.CmpIOp | EXTREMES
+        operations = (op for op in self._launch.code.module.walk() if isinstance(op, compared))
+        numbers = {number_of(operand) for op in operations for operand in op.operands}
+        return {number for number in numbers if number is not None}
 
     def unseen_condition(
         self, counts: Callable[[bool], bool]
@@ -225,7 +227,7 @@ class KernelSide:
             counts: whether a condition does, on integers of memory or on floats.
         """
         for number, outcome in self.conditions.never(counts):
-            position = _line_of(self.conditions.operations[number])
+            position = position_of(self.conditions.operations[number])
             line = "" if position is None else f" on line {position.line}"
             return f"A condition of {self.name}{line} is never {outcome}", position
         return None
@@ -241,7 +243,7 @@ class KernelSide:
         """The line that stores an element, None if none does."""
         tensor = tensors.of(dict(self.tensors())[name], name)
         op = self._launch.last_store(tensors, tensor[index].data_ptr())
-        return None if op is None else _line_of(op)
+        return None if op is None else position_of(op)
 
     def stores_nothing(self, tensors: ExactTensors) -> bool:
         """Whether it changed nothing so far, and the mask of no store is true."""
@@ -251,7 +253,9 @@ class KernelSide:
     def store(self) -> SourcePosition | None:
         """The line of its first store."""
         effects = ((op, global_effect(op)) for op in self._launch.code.module.walk())
-        return next((_line_of(op) for op, effect in effects if effect not in (None, "load")), None)
+        return next(
+            (position_of(op) for op, effect in effects if effect not in (None, "load")), None
+        )
 
 
 OTHER_ORDERS = ("reversed", 0), ("shuffled", 0), ("shuffled", 1)
@@ -273,14 +277,6 @@ def _atomic_name(op: Operation) -> str:
         return operation_name(op).replace("tt.", "tl.")
     name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
     return f"tl.atomic_{'xchg' if name == 'exchange' else name.removeprefix('f').removeprefix('u')}"
-
-
-def _compared_numbers(op: Operation) -> Iterator[float]:
-    """The constants that an operation compares with."""
-    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp | EXTREMES):
-        return
-    for numbers in map(numbers_of, op.operands):
-        yield from numbers[:1].tolist()
 
 
 def _is_choice(op: Operation) -> bool:
@@ -327,11 +323,6 @@ def _is_carried(value: SSAValue) -> bool:
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
-
-
-def _line_of(op: Operation) -> SourcePosition | None:
-    frames = locate(op.location).frames
-    return SourcePosition(frames[0].file, frames[0].line) if frames else None
 
 
 class FunctionSide:
@@ -666,12 +657,12 @@ def _with(words: str, numbers: Sequence[float], counts: Any) -> tuple[Inputs, ..
     )
 
 
-def _neither_is_nan(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    return ~first.isnan() & ~second.isnan()  # inf - inf is overflow
-
-
 NAN = _with("NaN among the inputs", (math.nan,), lambda *_: True)
-INFINITY = _with("infinity among the inputs", (math.inf, -math.inf), _neither_is_nan)
+INFINITY = _with(
+    "infinity among the inputs",
+    (math.inf, -math.inf),
+    lambda first, second: ~first.isnan() & ~second.isnan(),  # inf - inf is overflow
+)
 
 
 def outstanding_inputs(

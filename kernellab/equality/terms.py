@@ -118,8 +118,8 @@ class Terms:
             self._atoms.append(key)
         return number
 
-    def _power_of(self, atom: int, exponent: Number = 1) -> int:
-        return self._expanded({atom: exponent}, 0)
+    def _of_atom(self, atom: int) -> int:
+        return self._expanded({atom: 1}, 0)
 
     def _constant(self, number: Number) -> int:
         return self._sum_of({0: number})
@@ -322,7 +322,7 @@ class Terms:
         elif (single := self._single_power(base)) is not None and abs(single[1]) == 1:
             atom, power = single
             if self._atoms[atom][0] != "sum":
-                atom = self._atom("sum", self._power_of(atom))
+                atom = self._atom("sum", self._of_atom(atom))
             powers[atom] = Fraction(power, 2)
         else:
             powers[self._atom("sum", base)] = Fraction(1, 2)
@@ -344,15 +344,15 @@ class Terms:
             scale, twos = scale * 2, twos - 1
         parts.append((1, twos))
         if scale != 1:
-            parts.append((self._power_of(self._atom("log2", self._constant(scale))), 1))
+            parts.append((self._of_atom(self._atom("log2", self._constant(scale))), 1))
         single = self._single_power(base)
         if single is not None and single[1] != 1 and single[1] % 2:
             atom, power = single
             kind, *operands = self._atoms[atom]
-            inside = operands[0] if kind == "sum" else self._power_of(atom)
+            inside = operands[0] if kind == "sum" else self._of_atom(atom)
             parts.append((self._logarithm(inside), power))
         elif base != 1:
-            parts.append((self._power_of(self._atom("log2", base)), 1))
+            parts.append((self._of_atom(self._atom("log2", base)), 1))
         return self._combination(parts)
 
     def _maximum(self, numbers: Iterable[int]) -> int:
@@ -379,7 +379,7 @@ class Terms:
         below = [self._minus(each, top) for each in several]
         scale = abs(self._sums[below[0]][0][1])
         key = frozenset(self._combination([(each, 1 / Fraction(scale))]) for each in below)
-        return self._combination([(top, 1), (self._power_of(self._atom("max", key)), scale)])
+        return self._combination([(top, 1), (self._of_atom(self._atom("max", key)), scale)])
 
     def _arguments_of_maximum(self, a: int) -> Iterator[int]:
         """The arguments of a maximum with a positive factor and something added, or a itself."""
@@ -484,7 +484,7 @@ class Terms:
     def inputs(self, name: str, shape: tuple[int, ...]) -> Any:
         """The elements of a tensor in the order of its memory."""
         self._spend(3 * math.prod(shape))
-        made = [self._power_of(self._atom("input", name, index)) for index in numpy.ndindex(*shape)]
+        made = [self._of_atom(self._atom("input", name, index)) for index in numpy.ndindex(*shape)]
         return _array(made, (len(made),))
 
     def of_fraction(self, number: Fraction) -> complex:
@@ -509,7 +509,7 @@ class Terms:
         def applied(*numbers: int) -> int:
             if any(number < 0 for number in numbers):
                 return _NAN
-            return self._power_of(self._atom(name, *numbers))
+            return self._of_atom(self._atom(name, *numbers))
 
         return self._each(applied, *operands)
 

@@ -14,12 +14,7 @@ from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler import passes
 from kernellab.compiler.pipeline import record_passes
 from kernellab.equality.functions import ExactLaunch, ExactTensors, unchanged
-from kernellab.equality.records import (
-    UnequalElement,
-    ValidatedPass,
-    Validation,
-    Verdict,
-)
+from kernellab.equality.records import UnequalElement, ValidatedPass, Validation, Verdict
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.program import is_asynchronous

@@ -15,8 +15,8 @@ import torch
 from kernellab.common.arguments import check_choice
 from kernellab.common.text import what_it_raised
 from kernellab.errors import ArgumentError
+from kernellab.judging.code import HostCall, TensorView, mapped, tensors_within
 from kernellab.judging.replay import Replay
-from kernellab.judging.requests import HostCall, TensorView, mapped, tensors_within
 from kernellab.records.display import described
 from kernellab.triton_api.compilation import DESCRIPTORS
 
@@ -82,12 +82,6 @@ class JudgedCase:
         return self.original is not None
 
     @property
-    def has_descriptors(self) -> bool:
-        """Whether a tensor is given by a descriptor, which states its sizes once more."""
-        values = (*self.args, *self.keywords.values())
-        return any(isinstance(value, DESCRIPTORS) for value in values)
-
-    @property
     def like(self) -> JudgedCase:
         """The case whose tensors this one has, with other values."""
         return self.original or self
@@ -143,7 +137,9 @@ def derived(given: Sequence[JudgedCase], unseen: Sequence[str]) -> list[JudgedCa
             drawn = next(_with_values(case, torch.Generator().manual_seed(secrets.randbits(63))))
             words = f"{case.words} with values that differ in every run"
             cases.append(replace(drawn, words=words, is_unforeseen=True))
-    if given[0].grid is None and not given[0].has_descriptors:
+    values = (*given[0].args, *given[0].keywords.values())
+    # A descriptor states the sizes of its tensor once more.
+    if given[0].grid is None and not any(isinstance(value, DESCRIPTORS) for value in values):
         if "shapes" in unseen:
             cases += _with_shapes(given[0], generator)
         if "strides" in unseen:

@@ -37,16 +37,8 @@ from kernellab.errors import (
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.judging.budgets import Lock, cost_of, facts_of
-from kernellab.judging.cases import (
-    UNSEEN,
-    Cases,
-    JudgedCase,
-    Reference,
-    Storages,
-    derived,
-    listed,
-)
-from kernellab.judging.code import Code, Texts
+from kernellab.judging.cases import UNSEEN, Cases, JudgedCase, Reference, Storages, derived, listed
+from kernellab.judging.code import MOST_CONFIGS, Code, HostRequest, Texts
 from kernellab.judging.confinement import unconfined
 from kernellab.judging.outputs import CallOutputs, outputs_of_function, reads_values
 from kernellab.judging.records import STAGES, Ended, JudgedKernel, Verdict
@@ -59,7 +51,6 @@ from kernellab.judging.replay import (
     reading_record,
     view_of,
 )
-from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.reference_results import Results, right_results, usage_of
@@ -244,7 +235,7 @@ class _Judging:
         """Return the results of the reference for each case; cases that were made and that it
         refuses are left out. A kernel's are known when it is.
         """
-        right, kept, seen = [], [], []
+        right, kept = [], []
         for case in self.cases:
             if case.grid is not None or not callable(self.reference.function):
                 results: list[torch.Tensor] = []
@@ -265,12 +256,11 @@ class _Judging:
                     continue
             kept.append(case)
             right.append(results)
-            seen.append(case.values_only)
         self.cases = kept
         if any(right) and not any(result.numel() for results in right for result in results):
             words = "the results of the reference have no elements in any case"
             self._not_judged("", Diagnostic("error", "reference", words))
-        if _are_constant(right, seen):
+        if _are_constant(right, [case.values_only for case in kept]):
             self._note("the reference: its results do not depend on the values of its inputs")
         return right
 
@@ -413,7 +403,8 @@ class _Judging:
             views, only_read = outputs_of_function(call, case, self.storages, right)
             results = dict(zip(views, right))
         elif results is None:
-            self._reject("runs", _no_kernel("the submission"), case=case.words)
+            problem = Diagnostic("error", "no-kernel", "the submission launches no kernel")
+            self._reject("runs", problem, case=case.words)
         else:
             with reading_record("outputs"):
                 given = next(step for step in call["steps"] if "launch" in step)["values"]
@@ -665,7 +656,3 @@ def _rounded(value: float) -> float:
 
 
 _LONGEST, _LONGEST_KIND = 1_000, 40
-
-
-def _no_kernel(subject: str) -> Diagnostic:
-    return Diagnostic("error", "no-kernel", f"{subject} launches no kernel")

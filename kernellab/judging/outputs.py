@@ -12,9 +12,9 @@ import torch
 from kernellab.checker.records import Finding
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.judging.cases import JudgedCase, Storages
+from kernellab.judging.code import TensorView, tensors_within
 from kernellab.judging.records import Ended
 from kernellab.judging.replay import Replay, Writer, reading_record, view_of
-from kernellab.judging.requests import TensorView, tensors_within
 from kernellab.launch.results import Tolerances, compare, relative_tolerance
 from kernellab.records.launches import Difference
 
@@ -82,9 +82,7 @@ class CallOutputs:
 
     def _stored_part(self, name: str, view: TensorView) -> float | None:
         """Return the part of an output that kernels of this call stored; None if it is empty.
-
-        Raises:
-            Ended: no kernel of this call computed it.
+        Raises Ended: no kernel of this call computed it.
         """
         codes, writers = self.replay.memory.writers_of(view)
         by_torch = self.replay.computed or next((w for w in writers if w.kind == "torch"), None)

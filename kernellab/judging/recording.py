@@ -32,14 +32,17 @@ from kernellab.common.saved_files import value_to_json
 from kernellab.common.text import error_text, remember_source
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import Diagnostic, KernelLabError
-from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
-from kernellab.judging.requests import (
+from kernellab.judging.code import (
     MOST_CONFIGS,
+    Code,
     HostCall,
     HostRequest,
+    Outcome,
+    PackedKernel,
     TensorView,
     leaves,
     mapped,
+    run_confined,
     tensors_within,
 )
 from kernellab.launch.autotuners import autotuned_launches_taken, untimed_choice

@@ -26,10 +26,11 @@ from kernellab.errors import Diagnostic, KernelLabError, SourcePosition
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.address_space import only_reachable
+from kernellab.interpreter.memory.global_memory import lanes_on
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
-from kernellab.judging.requests import MOST_CONFIGS, TensorView
+from kernellab.judging.code import MOST_CONFIGS, TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT
 from kernellab.records import Target
@@ -358,15 +359,10 @@ class Replay:
 
     def _places(self, seen: ObservedAccess) -> Iterator[tuple[int, numpy.ndarray]]:
         """Yield the first byte of each element that an access goes to, by storage."""
-        extents = seen.shape
-        addresses = full(seen.addresses, extents)
-        taking = numpy.ones((1,) * (addresses.ndim), numpy.bool_)
-        if seen.mask is not None:
-            taking = full(seen.mask, extents)
-        if seen.active is not None:
-            active = numpy.asarray(seen.active)
-            taking = taking & active.reshape(active.shape + (1,) * len(extents))
-        addresses, taking = numpy.broadcast_arrays(addresses, taking)
+        on = lanes_on(seen.mask, seen.active, len(seen.shape))
+        addresses, taking = numpy.broadcast_arrays(
+            full(seen.addresses, seen.shape), numpy.True_ if on is None else on
+        )
         places = addresses[taking].astype(numpy.int64)
         if not places.size:
             return

@@ -5,6 +5,7 @@ replacements without memory for descriptions.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -80,6 +81,12 @@ def storage_bytes(values: Mapping[str, Any]) -> int:
         for storage in (tensor.detach().untyped_storage(),)
     }
     return sum(storages.values())
+
+
+def distinct_bytes(tensor: torch.Tensor) -> int:
+    """Return the bytes of a tensor's distinct elements: an expanded dimension has one."""
+    sizes = (int(size) for size, stride in zip(tensor.shape, tensor.stride()) if stride)
+    return math.prod(sizes) * int(tensor.element_size())
 
 
 def copied_back(values: Mapping[str, Any], originals: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import mmap
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,12 +49,8 @@ class Shipment:
         """Write the shipment to an empty file of this machine. Raises OSError: the disk is full."""
         header = pickle.dumps((self.skeleton, [len(storage) for storage in self.storages]))
         file.write(len(header).to_bytes(_NUMBER, "big") + header)
-        at = _NUMBER + len(header)
         for storage in self.storages:
-            start = _aligned(at)
-            file.write(bytes(start - at))
             file.write(storage.data)
-            at = start + len(storage)
         file.flush()
 
     @classmethod
@@ -67,25 +62,16 @@ class Shipment:
             at = _NUMBER + len(header)
             storages: list[NDArray[np.uint8]] = []
             for size in sizes:
-                start = _aligned(at)
                 # "c" is copy-on-write: torch requires writable memory, but writes must not reach
                 # the file. A storage without bytes cannot be mapped.
-                storages.append(
-                    np.memmap(file, np.uint8, "c", start, (size,))
-                    if size
-                    else np.empty(0, np.uint8)
-                )
-                at = start + size
+                mapped = np.memmap(file, np.uint8, "c", at, (size,)) if size else None
+                storages.append(np.empty(0, np.uint8) if mapped is None else mapped)
+                at += size
         return cls(skeleton, storages)
 
 
 _NUMBER = 8
 """Bytes of the number at the start of a file, which is the length of its header."""
-
-
-def _aligned(at: int) -> int:
-    """Round up to a multiple of the page size, as each storage is mapped separately."""
-    return -(-at // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
 
 class _ArgumentPickler(KernelPickler):
@@ -199,8 +185,8 @@ class Task:
     grid: tuple[int, int, int]
     values: Mapping[str, Any]
     """The arguments that are not shipped: scalars and constants, by parameter."""
-    tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None = None
-    """Shape, strides and dtype of the other arguments, to estimate the time; else None."""
+    tensors: Mapping[str, torch.Tensor] | None = None
+    """The other arguments, without memory, to estimate the time; else None."""
     is_timed: bool = False
     """Whether it is launched on a GPU, in a process that takes it from Triton's cache."""
 

@@ -379,17 +379,14 @@ def has_memory(value: Any) -> bool:
     return isinstance(getattr(value, "base", None), torch.Tensor)
 
 
-def _described(
-    values: Mapping[str, Any],
-) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None:
-    """Return each tensor's shape, strides and dtype; None if a value is not a plain tensor."""
-    described = {}
-    for name, value in values.items():
-        if type(value) is not torch.Tensor:
-            return None
-        dtype = str(value.dtype).removeprefix("torch.")
-        described[name] = (tuple(value.shape), tuple(value.stride()), dtype)
-    return described
+def _described(values: Mapping[str, Any]) -> dict[str, torch.Tensor] | None:
+    """Return each tensor without its memory; None if a value is not a plain tensor."""
+    if any(type(value) is not torch.Tensor for value in values.values()):
+        return None
+    return {
+        name: torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        for name, value in values.items()
+    }
 
 
 Key = str | Sequence[str] | None

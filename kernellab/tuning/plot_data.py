@@ -159,8 +159,7 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
     """Raise ArgumentError if sweeps have no plot of that kind."""
     if not is_one_of(kind, kinds):
         raise ArgumentError(
-            f"{shown(kind)} is not a kind of plot.",
-            advice=suggestion(kind, kinds, "Kinds:"),
+            f"{shown(kind)} is not a kind of plot.", advice=suggestion(kind, kinds, "Kinds:")
         )
 
 
@@ -215,15 +214,12 @@ def _compiled_trials(tuning: Tuning) -> list[records.Trial]:
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:
     """Map baselines' names, which say how they were timed if otherwise, to microseconds."""
-    return {
-        _format_baseline(name, timing, tuning): timing.median * records.MICROSECONDS
-        for name, timing in tuning.baselines.items()
-    }
-
-
-def _format_baseline(name: str, timing: records.Timing, tuning: Tuning) -> str:
     best = tuning.ranked[0].timing if tuning.is_timed else None
-    return name if best is None or best.method == timing.method else f"{name} ({timing.how})"
+    times = {}
+    for name, timing in tuning.baselines.items():
+        is_alike = best is None or best.method == timing.method
+        times[name if is_alike else f"{name} ({timing.how})"] = timing.median * records.MICROSECONDS
+    return times
 
 
 def format_launch(tuning: Tuning) -> str:

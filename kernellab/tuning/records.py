@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy
 import triton.language as tl
 
 from kernellab import errors, triton_api
@@ -60,11 +61,7 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
     importable = kernel.fn.__qualname__ == name and module != "__main__"
     file = _relative(position.file, module)
     return KernelSource(
-        name,
-        module if importable and file not in ("", _CELL) else "",
-        file,
-        position.line,
-        text,
+        name, module if importable and file not in ("", _CELL) else "", file, position.line, text
     )
 
 
@@ -166,10 +163,7 @@ each run. "graph": `do_bench_cudagraph`, runs back to back with a warm cache, fo
 less time than their launch."""
 
 
-HOW_TIMED: Mapping[Method, str] = {
-    "events": "do_bench, cold L2",
-    "graph": "CUDA graph, warm L2",
-}
+HOW_TIMED: Mapping[Method, str] = {"events": "do_bench, cold L2", "graph": "CUDA graph, warm L2"}
 """A method in a few words, for tables and plots."""
 
 
@@ -275,9 +269,8 @@ class Timing:
     @classmethod
     def of(cls, samples: Sequence[float], method: Method) -> Timing:
         """Summarize one round's times."""
-        ordered = sorted(samples)
-        lower, middle, upper = (quantile(ordered, part) for part in (0.25, 0.5, 0.75))
-        return cls(middle, lower, upper, ordered[0], len(ordered), method)
+        lower, middle, upper = map(float, numpy.quantile(samples, (0.25, 0.5, 0.75)))
+        return cls(middle, lower, upper, min(samples), len(samples), method)
 
     @classmethod
     def pooled(cls, rounds: Sequence[Timing]) -> Timing:
@@ -290,14 +283,6 @@ class Timing:
             method=rounds[0].method,
             rounds=sum(timing.rounds for timing in rounds),
         )
-
-
-def quantile(ordered: Sequence[float], part: float) -> float:
-    """Return the value below which `part` of the ordered values lie, linearly interpolated."""
-    place = part * (len(ordered) - 1)
-    below = math.floor(place)
-    above = math.ceil(place)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 @dataclass(frozen=True)

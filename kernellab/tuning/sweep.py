@@ -74,7 +74,7 @@ class SweepWorker:
 
     def machine(self) -> tuple[SweepMachine, Target | None]:
         answer: tuple[SweepMachine, Target | None] = self._worker.call(
-            f"{_HERE}:machine_here", True, seconds=START_SECONDS
+            f"{_HERE}:machine_here", seconds=START_SECONDS
         )
         return answer
 

@@ -45,7 +45,6 @@ from kernellab.tuning.configs import (
     checked_key,
     count_before_pruning,
 )
-from kernellab.tuning.descriptions import Amount, describe, work_given
 from kernellab.tuning.files import Store, contents_within, known_content
 from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Outcome, SweepMachine, Timing
 from kernellab.tuning.sweep import (
@@ -59,7 +58,7 @@ from kernellab.tuning.sweep import (
     local_pool,
 )
 from kernellab.tuning.tuning import Tuning
-from kernellab.tuning.tunings import Recorded, recorded_sweeps, with_recorded_times
+from kernellab.tuning.tunings import Amount, Recorded
 from kernellab.tuning.worker import chosen_gpus, this_machine, time_baseline
 
 
@@ -160,7 +159,7 @@ def tune(
     _check_grid(grid)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, space, target, executor, gpus)
-    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
+    replayed = None if recorded is None or place.has_gpu else tunings.recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
     configs = candidates(kernel, space, place.target, args, keywords)
     check_key_is_not_tried(names, configs)
@@ -169,7 +168,7 @@ def tune(
     runs = place.has_gpu or check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs, is_timed=place.has_gpu)
     prepared = calls.prepare_all(kept)
-    work = work_given(bytes, flops, prepared)
+    work = tunings.work_given(bytes, flops, prepared)
     expected = None if reference is None else ship(right_results(reference, plain, args, keywords))
     conduct = Conduct(
         job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
@@ -181,7 +180,7 @@ def tune(
     plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
     outcomes, notes = _swept(plan, plain_scalar(workers), cache, progress)
     timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
-    tuning = describe(
+    tuning = tunings.describe(
         kernel,
         place.target,
         kept,
@@ -196,7 +195,7 @@ def tune(
         seconds=time.monotonic() - started,
     )
     if replayed is not None:
-        tuning = with_recorded_times(tuning, replayed)
+        tuning = tunings.with_recorded_times(tuning, replayed)
     tunings.remember(kernel, tuning)
     return tuning
 
@@ -229,8 +228,7 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
         )
     if prune is not None and not callable(prune):
         raise ArgumentError(
-            f"prune must be a function, got {shown(prune)}.",
-            advice=f"Write {_PRUNING}.",
+            f"prune must be a function, got {shown(prune)}.", advice=f"Write {_PRUNING}."
         )
     form = 'Write baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):

@@ -225,12 +225,8 @@ def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
 
 
 def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine, list[str]]:
-    """Return the machine of both, and a note if they differ in their versions.
-
-    A sweep that was not timed takes the other's machine.
-
-    Raises:
-        ArgumentError: the sweeps were timed on different GPUs.
+    """Return the machine of both, that of the timed sweep if only one is, and a note if versions
+    differ. Raises ArgumentError: the sweeps were timed on different GPUs.
     """
     if left.gpu and right.gpu and left.gpu != right.gpu:
         raise ArgumentError(
@@ -327,11 +323,6 @@ class Tuning(HasCard):
     def is_timed(self) -> bool:
         """Whether any config was timed, which needs a GPU."""
         return bool(self.ranked)
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether it was stopped before its end: the same call continues from there."""
-        return any(note.startswith(INTERRUPTED) for note in self.notes)
 
     @property
     def best(self) -> Trial:
@@ -627,7 +618,7 @@ class Tuning(HasCard):
             f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, "
             f"{dropped} dropped"
         )
-        if self.is_interrupted:
+        if any(note.startswith(INTERRUPTED) for note in self.notes):
             words += ", interrupted"
         if not self.ranked:
             return f"{words}, not timed)"

@@ -41,8 +41,7 @@ from kernellab.errors import (
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.dispatch import interpret
 from kernellab.launch.results import Contents, Tolerances, compare, rounding_of
-from kernellab.profiling.estimates.counts import count, with_memory
-from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
+from kernellab.profiling.estimates.estimate import estimate
 from kernellab.records import Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api.kernel_contents import unpack
@@ -231,19 +230,14 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
     return depends
 
 
-def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
+def estimated(compilation: Compilation, task: Task) -> float | None:
     """Return the estimated microseconds of a launch; None if it cannot be estimated."""
     if task.tensors is None:
         return None
     try:
-        gpu = estimated_gpu(compilation.target)
-        tensors = {
-            name: torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device="meta")
-            for name, (shape, strides, dtype) in task.tensors.items()
-        }
-        call = BoundCall(task.specialization, with_memory({**task.values, **tensors}), {})
-        counts, _ = count(compilation, kernel, task.grid, call)
-        return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
+        return estimate(compilation, task.grid, (), {**task.values, **task.tensors}).microseconds
+    except MachineError:
+        raise
     except Exception:  # for an operation, a target, or a size that the count does not support
         return None
 
@@ -272,17 +266,13 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
     call = BoundCall(task.specialization, {}, task.options)
     started = time.perf_counter()
     try:
-        estimates = task.tensors is not None
-        for_launch = task.is_timed or not estimates
+        # An estimate needs machine code whose lines are those of the TTGIR, and a launch none.
+        for_launch = task.is_timed or task.tensors is None
         compilation = compile_bound(
             job.kernel, call, job.target, ttgir_lines=not for_launch, for_launch=for_launch
         )
         compiled = _summary(compilation, time.perf_counter() - started)
-        if not estimates:
-            return Outcome(compiled=compiled)
-        if for_launch:  # an estimate needs machine code whose lines are those of the TTGIR
-            compilation = compile_bound(job.kernel, call, job.target, ttgir_lines=True)
-        return Outcome(replace(compiled, estimated=estimated(compilation, job.kernel, task)))
+        return Outcome(replace(compiled, estimated=estimated(compilation, task)))
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
@@ -488,9 +478,9 @@ def _check(stage: _Stage, packed_task: bytes) -> str:
     return stage.compared_with
 
 
-def machine_here(own_gpu: bool) -> tuple[SweepMachine, Target | None]:
-    """Return this process's machine and target, with its first GPU if requested and present."""
-    gpu = 0 if own_gpu and torch.cuda.is_available() else None
+def machine_here() -> tuple[SweepMachine, Target | None]:
+    """Return this process's machine and target, with its first GPU if there is one."""
+    gpu = 0 if torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None
 
 

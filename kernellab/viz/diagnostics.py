@@ -517,7 +517,7 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
 
 
 def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:
-    about = "~" if access.is_model else ""
+    about = "~" if access.assumed else ""
     worst = f" ({access.ways}-way)" if access.ways > 1 else ""
     return (
         access.described,

@@ -299,7 +299,7 @@ def test_groups_of_warps() -> None:
     found = kernellab.accesses(producer_and_consumer, (3,), x, out, 5, target="sm_90")
     for action in ("local store", "local load"):
         (one,) = [one for one in found.shared if one.action == action]
-        assert (one.executions, one.in_loop, one.is_model) == (15, True, False)
+        assert (one.executions, one.in_loop, bool(one.assumed)) == (15, True, False)
         assert (one.instructions, one.wavefronts, one.bytes) == (60, 60, 15 * 4 * 128)
 
 
@@ -320,17 +320,17 @@ def test_operands_of_a_product_by_ldmatrix() -> None:
         assert (one.executions, one.in_loop, one.conflicts) == (16, True, 0)
         assert (one.bytes, one.wavefronts) == (16 * 2 * (64 * 32 * 2), one.bytes // 128)
         assert one.instructions == one.wavefronts // 4
-        assert not one.is_model
+        assert not one.assumed
     copies = [one for one in found.shared if one.kind == "async copy"]
     assert len(copies) == 6
     assert all(one.wavefronts == one.bytes // 128 for one in copies)
-    assert all(one.is_model for one in copies)
+    assert all(one.assumed for one in copies)
 
 
 def test_operands_of_a_product_by_wgmma() -> None:
     found = product("sm_90", num_stages=3)
     (one,) = [one for one in found.shared if one.kind == "wgmma"]
-    assert one.is_model
+    assert one.assumed
     assert one.executions == 16
     assert one.bytes == 16 * 2 * (64 * 32 * 2), "each operand once"
     assert one.wavefronts == one.bytes // 128

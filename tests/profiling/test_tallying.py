@@ -87,10 +87,10 @@ def requests(
 ) -> Iterator[list[int]]:
     """Where the lanes of each instruction begin; of messages, also of those that move nothing."""
     where, on = elements(seen, program)
-    lanes = access.first if isinstance(access, WarpAccess) else access.elements
+    lanes = access.first if isinstance(access, WarpAccess) else access
     for row in lanes.tolist():
         asked = [int(where[n]) for n in row if n != NO_ONE and on[n]]
-        if asked or isinstance(access, Messages):
+        if asked or not isinstance(access, WarpAccess):
             yield asked
 
 
@@ -109,7 +109,7 @@ def moved_in_turns(asked: list[int]) -> int:
 @pytest.mark.parametrize(
     ("access", "turns"),
     [
-        (Messages(NUMBERS.reshape(2, 64)), False),
+        (NUMBERS.reshape(2, 64), False),
         (by_lanes(1), False),
         (by_lanes(4), False),
         (by_lanes(1), True),

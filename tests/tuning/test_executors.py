@@ -147,7 +147,7 @@ class IdleClient(ThreadPoolExecutor):
         if function is sweep_module.start_there:
             return super().submit(bool)
         assert function is sweep_module.machine_there
-        return super().submit(machine_here, True)
+        return super().submit(machine_here)
 
 
 class BreakingClient(IdleClient):

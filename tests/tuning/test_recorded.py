@@ -17,9 +17,8 @@ import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.errors import ArgumentError
-from kernellab.tuning.descriptions import bytes_moved, flops_done
 from kernellab.tuning.records import by_compiler
-from kernellab.tuning.tunings import with_recorded_times
+from kernellab.tuning.tunings import bytes_moved, flops_done, with_recorded_times
 from kernellab.tuning.worker import installed_triton
 from kernellab.viz.kernels import comparison_card
 from kernellab.viz.performance import tuning_card

@@ -567,11 +567,7 @@ class Counting:
         }
 
     def result(
-        self,
-        kernel: str,
-        target: str,
-        grid: tuple[int, int, int],
-        shared: tuple[SharedAccess, ...],
+        self, kernel: str, target: str, grid: tuple[int, int, int], shared: tuple[SharedAccess, ...]
     ) -> Accesses:
         phases = phases_of(self._tallies)
         results = tuple(

@@ -86,10 +86,6 @@ class SharedAccess(CountedAccess):
         return f"{self.title}{of_what}{', ' if self.phase else ''}{self.phase}"
 
     @property
-    def is_model(self) -> bool:
-        return bool(self.assumed)
-
-    @property
     def writes(self) -> bool:
         return self.kind in ("store", "stmatrix", "atomic", "async copy")
 
@@ -101,9 +97,8 @@ class SharedAccess(CountedAccess):
         )
 
 
-_SHARED_WORTH_SAYING = 1.25
-"""So many times the wavefronts that would do."""
-
+_WORTH_SAYING = 1.25
+"""So many times the sectors or wavefronts that would do."""
 
 Fault = tuple[str, str, str]
 """What makes an access cost more than it would have to: its kind, words, and what to try."""
@@ -119,7 +114,7 @@ def what_is_wrong(access: SharedAccess) -> Fault | None:
             f"{access.bytes // access.executions:,} bytes written each time, "
             f"{access.executions:,} times"
         )
-    if access.wavefronts >= _SHARED_WORTH_SAYING * access.best_wavefronts and access.conflicts:
+    if access.wavefronts >= _WORTH_SAYING * access.best_wavefronts and access.conflicts:
         kind, advice = "bank-conflict", _OTHER_LAYOUT
         words.append(
             f"{access.ways}-way bank conflict: {_instructions(access)} "
@@ -250,10 +245,6 @@ class AccessFinding(HasCard, Diagnostic):
         return f"{self.position}: {self.what}" if self.position else self.what
 
 
-_WORTH_SAYING = 1.25
-"""So many times the sectors that would do."""
-
-
 def _what_is_wrong(access: GlobalAccess) -> Fault | None:
     """What makes an access cost more than it would have to; None where nothing does."""
     if not access.requests:
@@ -358,10 +349,7 @@ _SHOW_ALIGNMENT = (
     "that are multiples of 16, or promise what holds with tl.multiple_of."
 )
 
-_ALSO = {
-    "atomic": "the type of its elements or ",
-    "async copy": "their order in shared memory or ",
-}
+_ALSO = {"atomic": "the type of its elements or ", "async copy": "their order in shared memory or "}
 """What else may keep a thread from taking all its neighbors at once."""
 
 

@@ -223,21 +223,15 @@ OfBlocks = (
 """Operations that move a block."""
 
 
-@dataclass(frozen=True)
-class Messages:
-    """How a block is moved.
-
-    Attributes:
-        elements: each message's elements by number: int64 (messages, elements), last axis fastest.
-    """
-
-    elements: Numbers
+Messages = Numbers
+"""How a block is moved: the elements of each message by number, the last axis of the block fastest:
+shape (messages, elements)."""
 
 
 def messages_of(op: Operation) -> Messages:
     """How an operation moves its block; a descriptor that a kernel writes goes at once."""
     if not isinstance(op, OfBlocks):
-        return Messages(numpy.arange(DESCRIPTOR_BYTES)[None])
+        return numpy.arange(DESCRIPTOR_BYTES)[None]
     block = cast(TensorDescType, op.operands[0].type).block
     shape = block.get_shape()
     if isinstance(op, ttng.AsyncTmaGatherOp | ttng.AsyncTmaScatterOp):
@@ -249,7 +243,7 @@ def messages_of(op: Operation) -> Messages:
     parts = [size for extent, part in zip(shape, box) for size in (extent // part, part)]
     numbers = numpy.arange(math.prod(shape)).reshape(parts)
     order = [*range(0, len(parts), 2), *range(1, len(parts), 2)]
-    return Messages(numbers.transpose(order).reshape(-1, math.prod(box)))
+    return numbers.transpose(order).reshape(-1, math.prod(box))
 
 
 def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
@@ -313,7 +307,7 @@ class Instructions:
 
     @staticmethod
     def of(access: WarpAccess | Messages) -> Instructions:
-        places = access.first if isinstance(access, WarpAccess) else access.elements
+        places = access.first if isinstance(access, WarpAccess) else access
         places = places[places[:, 0].argsort()]
         taking_part = places != NO_ONE
         flat = places.reshape(-1)
@@ -417,10 +411,8 @@ def _count(marks: numpy.ndarray) -> Numbers:
 
 
 def _extra_turns(ordered: Numbers) -> Numbers:
-    """How many sectors requests move again because their lanes take turns:
-    the n-th lanes at their addresses move theirs together.
-
-    Counted so on an H200: 32 lanes at one address move 32 sectors;
+    """How many sectors requests move again because their lanes take turns: the n-th lanes at their
+    addresses move theirs together. Counted so on an H200: 32 lanes at one address move 32 sectors;
     4 at each of 8 neighbors, one sector 4 times.
     """
     # Lane by lane, of all requests at once: NumPy goes along a long axis much sooner

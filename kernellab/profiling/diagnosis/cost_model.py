@@ -293,24 +293,16 @@ def with_less(
     if dram < 1:
         all_bytes = counts.read_bytes + counts.written_bytes
         dram = max(dram, min(least_bytes / all_bytes, 1.0)) if all_bytes else dram
-    instructions = {
-        pipe: often
-        * (
-            ratio["issue"]
-            if pipe in _OUTSIDE_OF_TENSOR_CORES
-            else ratio["moves"]
-            if pipe == "shared"
-            else 1.0
-        )
-        for pipe, often in counts.instructions.items()
-    }
+    pipes = {**dict.fromkeys(_OUTSIDE_OF_TENSOR_CORES, ratio["issue"]), "shared": ratio["moves"]}
     lines = counts.lines * ratio["requests"]
     # Lines must not seem to be used less than before: that slows memory down.
     filled = min(4.0, counts.sectors / counts.lines) if counts.lines else 4.0
     sectors = max(counts.sectors * ratio["sectors"], min(counts.sectors, filled * lines))
     return replace(
         counts,
-        instructions=instructions,
+        instructions={
+            pipe: often * pipes.get(pipe, 1.0) for pipe, often in counts.instructions.items()
+        },
         macs={name: macs * ratio["matrix"] for name, macs in counts.macs.items()},
         requests=counts.requests * ratio["requests"],
         sectors=sectors,
@@ -368,13 +360,6 @@ def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> Launch
     )
 
 
-def with_matrix(counts: LaunchCounts, cycles: float, gpu: Gpu) -> LaunchCounts:
-    """Return the counts with `cycles` more cycles of the tensor cores in each program."""
-    macs = {**counts.macs}
-    macs["16 group"] = macs.get("16 group", 0.0) + cycles * gpu.tensor
-    return replace(counts, macs=macs)
-
-
 class Costs:
     """What a launch takes, by the estimate's model, and what it would take with less work.
 
@@ -430,7 +415,8 @@ class Costs:
             elif name == "matrix":
                 matrix = value
         counts = with_less(self.counts, ratios, self._least_bytes)
-        return with_matrix(counts, matrix, self._gpu) if matrix else counts
+        macs = counts.macs.get("16 group", 0.0) + matrix * self._gpu.tensor
+        return replace(counts, macs={**counts.macs, "16 group": macs}) if matrix else counts
 
     def saved_leaving(
         self, left: float, *resources: str, waits: float | None = None, **after: float
@@ -468,7 +454,3 @@ class Costs:
         kept = self.work.issue / (self.work.issue + slots)
         counts = replace(self.counts, spilled=0.0)
         return self.saved_with(with_less(counts, {"issue": kept, "latency": kept}, 0.0))
-
-    def saved_dividing(self, factor: float, *, path: bool = True) -> float:
-        """Return the same if `factor` times as many programs shared the work; see `divided`."""
-        return self.saved_with(divided(self.counts, factor, path=path))

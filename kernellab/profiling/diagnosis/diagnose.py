@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 
@@ -27,17 +27,12 @@ from kernellab.launch.argument_copies import integers_of, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare, refused
 from kernellab.profiling.accesses.counts import accesses, accesses_in
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.diagnosis.evidence import (
-    ASSUMED_TURNS,
-    ASSUMED_WAVES,
-    Evidence,
-    Loop,
-)
+from kernellab.profiling.diagnosis.evidence import ASSUMED_TURNS, ASSUMED_WAVES, Evidence, Loop
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
 from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments
 from kernellab.profiling.estimates.counts import entries_of, sampled, with_memory
-from kernellab.profiling.estimates.estimate import estimate
+from kernellab.profiling.estimates.estimate import estimate, named
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
@@ -133,18 +128,10 @@ def diagnose(
     if grid is None and names and args and _begins_with_grid(subject, names, args, keywords):
         grid, args = args[0], args[1:]
     request = Asked(args, grid, target, counts, keywords)
-    is_record = isinstance(subject, Diagnosable)
-    diagnosis = subject.diagnosed(request) if is_record else diagnosed(subject, request)
+    own = getattr(subject, "diagnosed", None)  # of a record of a higher package
+    diagnosis = diagnosed(subject, request) if own is None else own(request)
     assert isinstance(diagnosis, Diagnosis | Diagnoses)
     return diagnosis
-
-
-@runtime_checkable
-class Diagnosable(Protocol):
-    """A record of a higher package that says how it is diagnosed."""
-
-    def diagnosed(self, request: Asked) -> Diagnosis | Diagnoses:
-        """Return the diagnosis of the record."""
 
 
 @singledispatch
@@ -272,7 +259,9 @@ def _of_compilation(compilation: Compilation, request: Asked) -> Diagnosis:
             advice="Leave target out, or pass the kernel.",
         )
     _check_counts(request.counts)
-    values = _by_name(compilation, request.args, dict(request.keywords))
+    names = list(compilation.specialization.signature)
+    given = named(compilation.kernel, names, request.args, dict(request.keywords))
+    values = {**compilation.specialization.constants_by_name, **given}
     sizes = None if request.grid is None else check_grid(request.grid, values)
     evidence, notes = _sampled(Evidence(compilation, sizes, integers_of(values)), values)
     return _diagnosis(evidence, request.counts, None, notes)
@@ -310,25 +299,6 @@ def _check_counts(counts: Any) -> None:
             f"counts must be True, False, None or counted accesses, got {shown(counts)}.",
             advice="Pass the result of kernellab.accesses.",
         )
-
-
-def _by_name(
-    compilation: Compilation, args: Sequence[Any], keywords: dict[str, Any]
-) -> dict[str, Any]:
-    names = list(compilation.specialization.signature)
-    if len(args) > len(names):
-        raise ArgumentError(
-            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values.",
-            advice="Remove the extra values.",
-        )
-    unknown = [name for name in keywords if names and name not in names]
-    if unknown:
-        raise ArgumentError(
-            f"{unknown[0]!r} is not a parameter of {compilation.kernel!r}.",
-            advice=f"Its parameters are {', '.join(names)}.",
-        )
-    constants = compilation.specialization.constants_by_name
-    return {**constants, **dict(zip(names, args)), **keywords}
 
 
 def _diagnosis(

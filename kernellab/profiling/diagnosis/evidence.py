@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.analyses.records import Conversion, PointerFacts
+from kernellab.compiler.analyses.work import size_in_bytes
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.modules import OpenedModules, position_of, users_line
+from kernellab.compiler.modules import OpenedModules, blocks_of, position_of, users_line
 from kernellab.compiler.passes import without_locations
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Occupancy, Resources
@@ -25,25 +26,11 @@ from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
-from kernellab.ir.operations import (
-    DotLike,
-    Elementwise,
-    PointerAccess,
-    has,
-    in_region_of_elements,
-)
-from kernellab.ir.types import bit_width, element_type, shape
+from kernellab.ir.operations import DotLike, Elementwise, PointerAccess, has, in_region_of_elements
+from kernellab.ir.types import element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.requests import SECTOR
 from kernellab.profiling.diagnosis import cost_model
-from kernellab.profiling.diagnosis.cost_model import (
-    LOAD_LATENCY,
-    Costs,
-    Work,
-    counts_from_ttgir,
-    waves_of,
-    work_of,
-)
 from kernellab.profiling.diagnosis.traffic import (
     Scalars,
     Traffic,
@@ -51,7 +38,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import LATENCIES, blocks_of, turns_of
+from kernellab.profiling.estimates.counts import LATENCIES, turns_of
 from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -264,19 +251,19 @@ class Evidence:
     @property
     def waves(self) -> int:
         """How many times the GPU is filled."""
-        return waves_of(self.programs, self.slots)
+        return cost_model.waves_of(self.programs, self.slots)
 
     @property
     def per_sm(self) -> int:
         """Programs of the busiest SM."""
-        return waves_of(self.programs, self.gpu.multiprocessors)
+        return cost_model.waves_of(self.programs, self.gpu.multiprocessors)
 
     # Loops
 
     @cached_property
     def entered(self) -> Mapping[Block, float]:
         """How often a program enters each block; nothing where none ran."""
-        blocks = blocks_of(self.module)
+        blocks = list(blocks_of(self.module))
         return dict(zip(blocks, self.entries)) if len(self.entries) == len(blocks) else {}
 
     @cached_property
@@ -479,10 +466,7 @@ class Evidence:
     def operand_wavefronts(self) -> float:
         """Of one program, for what it loads from shared memory into registers."""
         return sum(
-            prod(shape(op.results[0].type))
-            * max(bit_width(element_type(op.results[0].type)) // 8, 1)
-            / 128
-            * self.times(op)
+            size_in_bytes(op.results[0].type) / 128 * self.times(op)
             for op in self.of_class(ttg.LocalLoadOp)
             if op.results
         )
@@ -505,7 +489,7 @@ class Evidence:
         )
         return (
             _BEGINS
-            + (LOAD_LATENCY if outside else 0)
+            + (cost_model.LOAD_LATENCY if outside else 0)
             + sum(self.waiting_in(loop) for loop in self.loops.values())
             + cost_model.BARRIER * exchanges
         )
@@ -538,10 +522,10 @@ class Evidence:
         if stages == 1:
             tiles = any(load.shape for load in loads) or not self.computes_tiles(loop)
             far = tiles and any(self.missed(load) == 1 for load in loads)
-            waits = LOAD_LATENCY * max(1, self.chained(loop.op))
+            waits = cost_model.LOAD_LATENCY * max(1, self.chained(loop.op))
             each = (1.0 if far else _NEAR) * waits + body
         else:
-            each = max(LOAD_LATENCY / (stages - 1), body)
+            each = max(cost_model.LOAD_LATENCY / (stages - 1), body)
         return loop.times * loop.turns * each
 
     def computes_tiles(self, loop: Loop) -> bool:
@@ -597,9 +581,9 @@ class Evidence:
         return better
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> cost_model.Work:
         """What one program does, by resource."""
-        return work_of(self)
+        return cost_model.work_of(self)
 
     def saved_with(self, **options: Any) -> float | None:
         """Return the share of the estimated time that these options of the compiler save; None if
@@ -617,11 +601,13 @@ class Evidence:
         return 1 - after.microseconds / self.estimate.microseconds
 
     @cached_property
-    def costs(self) -> Costs:
+    def costs(self) -> cost_model.Costs:
         """The time of the launch, and what a finding costs of it."""
-        counts = counts_from_ttgir(self) if self.estimate is None else self.estimate.counts
+        counts = (
+            cost_model.counts_from_ttgir(self) if self.estimate is None else self.estimate.counts
+        )
         least = sum(access.bytes * access.times / access.repeats for access in self.accesses)
-        return Costs(counts, self.gpu, self.work, least * self.programs)
+        return cost_model.Costs(counts, self.gpu, self.work, least * self.programs)
 
 
 _OF_NO_ACCESS = (
@@ -634,15 +620,11 @@ _END = re.compile(r"\s*\}(?: \{(.*)\})?(?= loc\()")
 """The last line of a loop in TTIR, which has its attributes."""
 
 
-@dataclass(frozen=True)
-class Staged:
-    """A kernel that was compiled with another num_stages of a loop, up to its shared memory.
-
-    Attributes:
-        advice: where to write it, as a sentence.
-    """
+class Staged(NamedTuple):
+    """A kernel that was compiled with another num_stages of a loop, up to its shared memory."""
 
     advice: str
+    """Where to write it, as a sentence."""
     shared_bytes: int
 
 

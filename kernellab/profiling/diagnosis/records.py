@@ -38,11 +38,6 @@ class CostFinding(HasCard, Diagnostic):
     source: str = ""
 
     @property
-    def is_severe(self) -> bool:
-        """Whether it costs enough to be a warning."""
-        return self.severity == "warning"
-
-    @property
     def headline(self) -> str:
         """The share of the time, the kind, and what happens."""
         share = f"{self.cost:.0%} " if self.cost >= WORTH_SAYING else ""
@@ -86,7 +81,7 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
     @property
     def severe(self) -> tuple[CostFinding, ...]:
         """The findings that cost a considerable share of the time."""
-        return tuple(finding for finding in self.findings if finding.is_severe)
+        return tuple(finding for finding in self.findings if finding.severity == "warning")
 
     @property
     def headline(self) -> str:

@@ -40,6 +40,7 @@ from kernellab.ir.operations import (
 from kernellab.ir.operations import GlobalAccess as GlobalAccessTrait
 from kernellab.ir.types import TensorDescType, bit_width, element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.accesses.requests import LINE, SECTOR
 from kernellab.profiling.accesses.shared_memory import occurrences
 
 
@@ -161,6 +162,14 @@ _COMPARED: Mapping[int, Callable[[int, int], bool]] = dict(
     enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
 )
 """Predicates of arith.cmpi that ask for numbers with a sign."""
+
+
+def _computed_by(op: Operation) -> Callable[[int, int], int | None] | None:
+    if isinstance(op, mlir.CmpIOp):
+        return _COMPARED.get(op.predicate.value.data)
+    return _ARITHMETIC.get(type(op))
+
+
 _DEEPEST = 60
 _MOST_STAGES = 4
 """Iterations that a pipelined loop is taken to compute ahead at the most."""
@@ -216,37 +225,26 @@ class Scalars:
                 return None if self._program is None else op.start.value.data
             case tt.GridOperation() as op:
                 return self._of_grid(op)
-            case mlir.CmpIOp() as op:
-                return self._comparison(op, depth)
             case mlir.SelectOp() as op:
                 chosen = self.number(op.condition, depth)
                 taken = op.true_value if chosen else op.false_value
                 return None if chosen is None else self.number(taken, depth)
             case Operation() as op if isinstance(op, _SAME):
                 return self.number(op.operands[0], depth)
-            case Operation() as op if type(op) in _ARITHMETIC:
+            case Operation() as op if (compute := _computed_by(op)) is not None:
                 left, right = (self.number(operand, depth) for operand in op.operands)
-                if left is None or right is None:
-                    return None
-                return _ARITHMETIC[type(op)](left, right)
+                made = None if left is None or right is None else compute(left, right)
+                return None if made is None else int(made)
             case _:
                 return None
 
     def _of_grid(self, op: tt.GridOperation) -> int | None:
-        axis = op.axis.value.data
-        if isinstance(op, tt.GetProgramIdOp) and self._program is not None:
+        axis, is_id = op.axis.value.data, isinstance(op, tt.GetProgramIdOp)
+        if is_id and self._program is not None:
             return self._program[axis]
         if self._grid is None:
             return None
-        middle = isinstance(op, tt.GetProgramIdOp)
-        return (self._grid[axis] - 1) // 2 if middle else self._grid[axis]
-
-    def _comparison(self, op: mlir.CmpIOp, depth: int) -> int | None:
-        compared = _COMPARED.get(op.predicate.value.data)
-        left, right = (self.number(operand, depth) for operand in op.operands)
-        if compared is None or left is None or right is None:
-            return None
-        return int(compared(left, right))
+        return (self._grid[axis] - 1) // 2 if is_id else self._grid[axis]
 
     def _of_argument(self, value: BlockArgument, depth: int) -> int | None:
         match value.block.parent_op():
@@ -402,18 +400,13 @@ def _of_choice(scalars: Scalars, op: Operation, depth: int) -> Steps:
 _STEP_RULES: Mapping[type[Operation], _StepRule] = {
     tt.MakeRangeOp: lambda _scalars, _op, _depth: (1,),
     tt.SplatOp: lambda _scalars, op, _depth: (0,) * len(shape(op.results[0].type)),
-    mlir.AddIOp: _of_sum,
-    mlir.SubIOp: _of_sum,
-    tt.AddPtrOp: _of_sum,
+    **dict.fromkeys((mlir.AddIOp, mlir.SubIOp, tt.AddPtrOp), _of_sum),
     mlir.MulIOp: _of_product,
     mlir.ShLIOp: _of_shift,
-    mlir.DivSIOp: _of_quotient,
-    mlir.DivUIOp: _of_quotient,
-    mlir.MinSIOp: _of_choice,
-    mlir.MaxSIOp: _of_choice,
-    mlir.MinUIOp: _of_choice,
-    mlir.MaxUIOp: _of_choice,
-    mlir.SelectOp: _of_choice,
+    **dict.fromkeys((mlir.DivSIOp, mlir.DivUIOp), _of_quotient),
+    **dict.fromkeys(
+        (mlir.MinSIOp, mlir.MaxSIOp, mlir.MinUIOp, mlir.MaxUIOp, mlir.SelectOp), _of_choice
+    ),
     tt.ExpandDimsOp: _of_expansion,
     tt.BroadcastOp: _of_broadcast,
     tt.TransOp: _of_transposition,
@@ -428,7 +421,6 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
 }  # fmt: skip
 
 
-SECTOR, LINE = 32, 128
 _FAR = 1 << 16
 """Elements between neighbors of unknown stride, where something shows that it is not 1."""
 
@@ -509,14 +501,11 @@ class Traffic:
         return "worked out from the TTGIR's layouts and what is known of the arguments"
 
 
-TimesOf = Callable[[Operation], float]
-
-
 def traffic_of(
     opened: OpenedModules,
     module: builtin.ModuleOp,
     scalars: Scalars,
-    times_of: TimesOf,
+    times_of: Callable[[Operation], float],
     counts: Accesses | None,
     programs: int,
 ) -> list[Traffic]:
@@ -529,24 +518,26 @@ def traffic_of(
         if access.occurrence
     }
     accesses = []
+    counted_programs = programs if counts is None else prod(counts.grid)
     for op in module.walk():
         access = _one(op, warps, scalars, times_of(op))
         if access is None:
             continue
-        is_whole = counts is not None and prod(counts.grid) == programs
         seen = counted.get((kind(op), numbers.get(op, 0)))
         if seen is not None and seen.executions:
             each = seen.executions
             access = replace(
                 access,
-                times=each / max(prod(counts.grid) if counts is not None else programs, 1),
+                times=each / max(counted_programs, 1),
                 requests=seen.requests / each,
                 sectors=seen.sectors / each,
                 lines=seen.lines / each,
                 best_sectors=seen.best_sectors / each,
                 bytes=seen.useful_bytes / each,
                 different=seen.reuse_between_programs * seen.different_sectors / each,
-                repeats=max(seen.reuse_between_programs, 1.0) if is_whole else 1.0,
+                repeats=max(seen.reuse_between_programs, 1.0)
+                if counted_programs == programs
+                else 1.0,
                 repeated_sectors=seen.repeated_sectors / each,
                 steps=access.steps
                 if seen.steps is None

@@ -21,7 +21,7 @@ from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import padding_of
-from kernellab.compiler.modules import pointers_of, underlying_argument
+from kernellab.compiler.modules import blocks_of
 from kernellab.compiler.passes import LoweredText
 from kernellab.compiler.records import Instruction
 from kernellab.compiler.targets import usual_gpu
@@ -38,8 +38,6 @@ from kernellab.ir import tt, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import (
     DotLike,
-    GlobalWrite,
-    PointerAccess,
     global_effect,
     has,
     in_region_of_elements,
@@ -51,9 +49,11 @@ from kernellab.launch.argument_copies import (
     aligned_copy,
     aligned_part,
     copied,
+    distinct_bytes,
     map_tensors,
     tensors_in,
 )
+from kernellab.launch.reference_results import usage_of
 from kernellab.profiling.accesses.counts import Counting, Found, accesses_in
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.profiling.accesses.requests import SECTOR, SectorSet
@@ -112,11 +112,7 @@ class Sample:
 
 
 def sampled(
-    kernel: Any,
-    grid: tuple[int, int, int],
-    call: BoundCall,
-    code: ProgramCode,
-    accesses: Found,
+    kernel: Any, grid: tuple[int, int, int], call: BoundCall, code: ProgramCode, accesses: Found
 ) -> Sample:
     """Run programs from all over a grid: a few, and more if they do little, by their work.
 
@@ -126,7 +122,7 @@ def sampled(
     """
     counting = Counting(accesses, occurrences(code.module), in_turns=code.watched is not None)
     observer = _Observer(counting.see)
-    own = replace(call, values=_working_copies(call.values, code.module))
+    own = replace(call, values=_working_copies(call, code))
     order = _spread(grid)
     function = next(op for op in code.module.walk() if isinstance(op, tt.FuncOp))
     always = _work_of(function.body.blocks[0])
@@ -257,7 +253,7 @@ def _in_waves(
     wave: int,
 ) -> dict[str, dict[str, float]]:
     """Return `apart` and `stays` of each argument, from first loads of two waves amid the grid."""
-    total, own = math.prod(grid), replace(call, values=_working_copies(call.values, code.module))
+    total, own = math.prod(grid), replace(call, values=_working_copies(call, code))
     middle = total // 2 // wave * wave
     read: list[Mapping[str, tuple[int, SectorSet]]] = []
     for begin in (middle, middle + wave):
@@ -297,13 +293,13 @@ def _no_product(a: Any, b: Any, c: Any, *how: Any) -> Any:
 _LEFT_OUT = SimpleNamespace(**{**vars(numerics), "dot": _no_product})
 
 
-def _working_copies(values: Mapping[str, Any], module: builtin.ModuleOp) -> dict[str, Any]:
+def _working_copies(call: BoundCall, code: ProgramCode) -> dict[str, Any]:
     """The arguments, with separate memory for what the kernel may write."""
-    written = _written(module)
+    written = usage_of(code, call).writes
     storages = {
         tensor.untyped_storage().data_ptr()
-        for name, tensor in tensors_in(values)
-        if written is None or name.partition("[")[0] in written
+        for name, tensor in tensors_in(call.values)
+        if name in written
     }
 
     def working(storage: torch.UntypedStorage) -> torch.UntypedStorage:
@@ -311,7 +307,7 @@ def _working_copies(values: Mapping[str, Any], module: builtin.ModuleOp) -> dict
             return storage
         return aligned_copy(storage) if storage.nbytes() <= _SMALL else _blank(storage.nbytes())
 
-    return copied(values, working)
+    return copied(call.values, working)
 
 
 def with_memory(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,19 +323,6 @@ def _with_memory(tensor: Any) -> Any:
     storage = _blank(extent_of(tensor.shape, tensor.stride()) * tensor.element_size())
     empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
     return empty.set_(storage, 0, tensor.shape, tensor.stride())
-
-
-def _written(module: builtin.ModuleOp) -> set[str] | None:
-    """The parameters that a kernel writes through; None where that is not known."""
-    names: set[str] = set()
-    for op in module.walk():
-        if not has(op, AccessesGlobal) or not has(op, GlobalWrite):
-            continue
-        name = underlying_argument(pointers_of(op)) if has(op, PointerAccess) else ""
-        if not name:
-            return None
-        names.add(name.partition("[")[0])
-    return names
 
 
 def _blank(size: int) -> torch.UntypedStorage:
@@ -430,11 +413,6 @@ class LaunchCounts:
     entries: tuple[float, ...] = ()
 
 
-def blocks_of(module: builtin.ModuleOp) -> list[Block]:
-    """Every block, the outer ones first."""
-    return [block for op in module.walk() for region in op.regions for block in region.blocks]
-
-
 def entries_of(module: builtin.ModuleOp, entries: Mapping[Block, float]) -> tuple[float, ...]:
     """Return how often each block of a module was entered; a function's first one is, once."""
     firsts = {op.body.blocks.first for op in module.walk() if isinstance(op, tt.FuncOp)}
@@ -446,10 +424,7 @@ LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
 
 
 def count(
-    compilation: Compilation,
-    kernel: Any,
-    grid: tuple[int, int, int],
-    call: BoundCall,
+    compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
 ) -> tuple[LaunchCounts, Accesses]:
     """Count a launch of a compilation whose machine code names lines of its TTGIR; return also the
     accesses of the programs that ran, as those of a launch of so many.
@@ -610,7 +585,7 @@ def _shared_accesses(
 def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dict[str, Any]:
     """Return the demands of programs of so many warps on global memory."""
     many = sample.programs
-    sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
+    sizes = {name: float(distinct_bytes(tensor)) for name, tensor in tensors_in(call.values)}
     for name, sectors in sample.spans.items():
         sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR)
     sums: dict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -694,8 +669,3 @@ def _sectors_of_all(
     different = max(1.0, float(access.different_sectors))
     alike = access.reuse_between_programs > many / 2  # most go to the same sectors
     return min(most, different if alike else different * programs / many)
-
-
-def _bytes(tensor: Any) -> int:
-    sizes = [int(size) for size, stride in zip(tensor.shape, tensor.stride()) if stride]
-    return math.prod(sizes) * int(tensor.element_size())

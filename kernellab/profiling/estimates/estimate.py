@@ -376,27 +376,32 @@ def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
     return compile_bound(kernel, call, compilation.target, ttgir_lines=True)
 
 
+def named(
+    kernel: str, names: Sequence[str], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arguments by name. Raises ArgumentError: there is one too many, or an unknown one."""
+    if len(args) > len(names):
+        raise ArgumentError(
+            f"{kernel!r} takes {len(names)} arguments, got {len(args)}.",
+            advice="Remove the extra arguments.",
+        )
+    if unknown := [name for name in keywords if names and name not in names]:
+        raise ArgumentError(
+            f"{kernel!r} has no parameter {unknown[0]!r}.",
+            advice=f"Its parameters are {', '.join(names)}. Options such as num_warps are the "
+            "compilation's: compile it with them.",
+        )
+    return {**dict(zip(names, args)), **keywords}
+
+
 def _values(
     compilation: Compilation, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The launch's arguments by name, with what was compiled in.
-
-    Raises:
-        MissingArguments: some are not there.
-        ArgumentError: one too many, unknown, of another type, or of which only the type is known.
+    """The launch's arguments by name, with what was compiled in. Raises ArgumentError: one is not
+    there, or one too many, unknown, of another type, or of which only the type is known.
     """
     names = list(kernel.arg_names)
-    if len(args) > len(names):
-        raise ArgumentError(
-            f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.",
-            advice="Remove the extra arguments.",
-        )
-    given = {**dict(zip(names, args)), **keywords}
-    if unknown := [name for name in given if name not in names]:
-        raise ArgumentError(
-            f"{kernel.__name__!r} has no parameter {unknown[0]!r}.",
-            advice="Options such as num_warps are the compilation's: compile it with them.",
-        )
+    given = named(kernel.__name__, names, args, keywords)
     signature = compilation.specialization.signature
     constants = compilation.specialization.constants_by_name
     values: dict[str, Any] = {}

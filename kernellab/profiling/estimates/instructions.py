@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from xdsl.ir import Block, Operation
 
@@ -81,17 +81,15 @@ _BITS = {
 }  # fmt: skip
 
 
-class Product:
-    """A matrix instruction.
+class Product(NamedTuple):
+    """A matrix instruction."""
 
-    Attributes:
-        macs: multiply-adds of one warp's instruction; a warp group's is four warps' together.
-        bits: of an element of its operands; tf32 counts as 32.
-        asynchronous: whether a group of four warps starts it, and goes on (wgmma).
-    """
-
-    def __init__(self, macs: int, bits: int, asynchronous: bool) -> None:
-        self.macs, self.bits, self.asynchronous = macs, bits, asynchronous
+    macs: int
+    """Multiply-adds of one warp's instruction; a warp group's is four warps' together."""
+    bits: int
+    """Of an element of its operands; tf32 counts as 32."""
+    asynchronous: bool
+    """Whether a group of four warps starts it, and goes on (wgmma)."""
 
 
 def product_of(opcode: str) -> Product | None:

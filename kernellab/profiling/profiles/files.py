@@ -33,12 +33,6 @@ _MOST_MICROSECONDS = 1e12
 """Of a time: it is counted in nanoseconds, in 64 bits."""
 
 
-def is_chrome(content: bytes) -> bool:
-    """Whether the bytes of a file are a trace in Chrome's form."""
-    start = content[:64].lstrip()
-    return start.startswith(b"{") and b'"traceEvents"' in content
-
-
 def chrome_in(content: bytes, measured_by: str) -> Profile:
     """The profile in the bytes of a file: complete events, and those that begin and end.
 
@@ -145,12 +139,6 @@ _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d{1,9})(@(?P<function>[^:]*))?")
 
 SAMPLES = "num_samples"
 _LARGEST = 1e300
-
-
-def is_hatchet(content: bytes) -> bool:
-    """Whether the bytes of a file begin as Proton's profiles do."""
-    start = content[:4096].lstrip()
-    return start.startswith(b"[") and (b'"frame"' in start or b'"children"' in start)
 
 
 def hatchet_in(content: bytes, measured_by: str) -> Profile:
@@ -288,9 +276,10 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     with reading(name):
         if FORMAT.begins(content):
             return _within_limits(_profile(FORMAT.unpacked(content, name)["profile"]))
-        if is_hatchet(content):
+        start = content[:4096].lstrip()
+        if start.startswith(b"[") and (b'"frame"' in start or b'"children"' in start):
             return _within_limits(replace(hatchet_in(content, records.PROTON), name=file.name))
-        if is_chrome(content):
+        if start.startswith(b"{") and b'"traceEvents"' in content:
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     return None
 

@@ -139,9 +139,6 @@ class OperationObserver(AccessObserver):
     def _taking_part(self, active: Active) -> int:
         return self.programs.count if active is None else int(numpy.count_nonzero(active))
 
-    def instrument(self) -> Instrument:
-        return Instrument(emit_passing_events, self)
-
 
 @dataclass(frozen=True)
 class MeasuredOperation:
@@ -292,7 +289,9 @@ class InterpreterSession:
         return Profile(
             measured_by=records.INTERPRETER,
             root=self._root.grown(),
-            machine=records.Machine(self._target, platform.machine(), _versions()),
+            machine=records.Machine(
+                self._target, platform.machine(), versions(numpy=numpy.__version__)
+            ),
             kernels=kernels,
             notes=(
                 f"{records.IS_INTERPRETER[:1].upper()}{records.IS_INTERPRETER[1:]}.",
@@ -312,7 +311,14 @@ class InterpreterSession:
         if said.trouble:
             self._notes[said.trouble] = None
         self._target = str(launch.target)
-        kernel = self._kernels.setdefault(said.name, _Kernel(launch.facts(said.name)))
+        if said.name not in self._kernels:
+            shown = {key: launch.options[key] for key in SHOWN_OPTIONS if key in launch.options}
+            facts = kernel_facts(
+                launch.kernel, launch.call, launch.target, shown, name=said.name, grid=launch.grid,
+                integers=integers_of(launch.call.values),
+            )  # fmt: skip
+            self._kernels[said.name] = _Kernel(facts)
+        kernel = self._kernels[said.name]
         kernel.launches += 1
         counted_here: Counter[str] = Counter()
         by_line: Counter[tuple[str, int]] = Counter()
@@ -392,17 +398,6 @@ class SeenLaunch:
     nanoseconds: int
     operations: list[MeasuredOperation]
 
-    def facts(self, name: str) -> records.ProfiledKernel:
-        return kernel_facts(
-            self.kernel,
-            self.call,
-            self.target,
-            {key: self.options[key] for key in SHOWN_OPTIONS if key in self.options},
-            name=name,
-            grid=self.grid,
-            integers=integers_of(self.call.values),
-        )
-
 
 SHOWN_OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
@@ -460,7 +455,7 @@ class _Watch:
         del options
         observer = OperationObserver()
         start = time.perf_counter_ns()
-        done = run(observer.instrument())
+        done = run(Instrument(emit_passing_events, observer))
         seen = SeenLaunch(
             kernel=kernel,
             call=call,
@@ -498,13 +493,10 @@ def _title(file: str, line: int, own_file: str) -> str:
     return f"{place}: {text}" if text else place
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "kernellab": kernellab_version(),
-        "triton": triton.__version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-    }
+def versions(**others: str) -> dict[str, str]:
+    """Package -> version: those of every profile, and others."""
+    own = {"kernellab": kernellab_version(), "triton": triton.__version__}
+    return {**own, "python": platform.python_version(), **others}
 
 
 _OURS = str(Path(__file__).parents[2])

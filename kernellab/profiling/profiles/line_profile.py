@@ -21,21 +21,8 @@ from kernellab.compiler.targets import local_target
 from kernellab.errors import GpuFault, NoGpu, ProfileError, UnsupportedOperation, compiled_text
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, PreparedLaunch, prepare
-from kernellab.profiling.profiles import line_marks
-from kernellab.profiling.profiles.line_marks import Scope as LineScope
+from kernellab.profiling.profiles import line_marks, records
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import (
-    COUNT,
-    LINE_SCOPES,
-    TIME,
-    Events,
-    Machine,
-    Perturbation,
-    ProfiledKernel,
-    ProfiledLine,
-    Scope,
-    code_hash,
-)
 from kernellab.records.launches import RUN_OPTION_NAMES
 from kernellab.triton_api import definition_of, load, proton
 
@@ -229,10 +216,7 @@ def room_for_readings(programs: int, warps: int) -> int:
 
 
 def times_in_turns(
-    plain: Callable[[], None],
-    marked: Callable[[], None],
-    arguments: KeptArguments,
-    depends: bool,
+    plain: Callable[[], None], marked: Callable[[], None], arguments: KeptArguments, depends: bool
 ) -> tuple[float, float]:
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
@@ -302,7 +286,7 @@ class Measured:
     marked: line_marks.MarkedKernel
     grid: tuple[int, int, int]
     readings: Readings
-    perturbation: Perturbation
+    perturbation: records.Perturbation
 
     @property
     def name(self) -> str:
@@ -325,7 +309,7 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
     executions = numpy.bincount(rows, minlength=len(places))
     position = definition_of(marked.plain.kernel)
     lines = tuple(
-        ProfiledLine(
+        records.ProfiledLine(
             file=position.file,
             line=line,
             operation=operation,
@@ -340,25 +324,25 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
         for number, (line, operation) in enumerate(places)
         if executions[number]
     )
-    kernel = ProfiledKernel(
+    kernel = records.ProfiledKernel(
         measured.name,
         options={
             **{name: compilation.options[name] for name in ("num_warps", "num_stages")},
             **marked.plain.call.options,
         },
-        code=code_hash(compilation.stages),
+        code=records.code_hash(compilation.stages),
         file=position.file,
         line=position.line,
         source=compiled_text(position.file, position.line),
         grid=measured.grid,
         compile=lambda: compilation,
     )
-    time = {TIME: 1000 * measured.perturbation.plain_us, COUNT: 1.0}
-    tree = Scope(measured.name, "kernel", time, _parts(scopes, spans))
+    time = {records.TIME: 1000 * measured.perturbation.plain_us, records.COUNT: 1.0}
+    tree = records.Scope(measured.name, "kernel", time, _parts(scopes, spans))
     return Profile(
-        measured_by=LINE_SCOPES,
-        root=Scope("ROOT", "root", children=(tree,)),
-        machine=Machine(
+        measured_by=records.LINE_SCOPES,
+        root=records.Scope("ROOT", "root", children=(tree,)),
+        machine=records.Machine(
             str(compilation.target),
             torch.cuda.get_device_name() if torch.cuda.is_available() else "",
             {"triton": triton.__version__, "torch": torch.__version__},
@@ -372,7 +356,7 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
     )
 
 
-def operation_in_words(scope: LineScope) -> str:
+def operation_in_words(scope: line_marks.Scope) -> str:
     """ "async copy" in a loop or in a kernel without any, "async copy, prologue" before one."""
     outside = scope.part and not scope.part.startswith("loop ")
     return f"{scope.operation}, {scope.part}" if outside else scope.operation
@@ -382,7 +366,7 @@ def _named(line: int, operation: str) -> str:
     return f"{line}: {operation}" if line else operation
 
 
-def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
+def _parts(scopes: Sequence[line_marks.Scope], spans: Spans) -> tuple[records.Scope, ...]:
     cycles = numpy.bincount(spans.scope, spans.cycles, len(scopes))
     executions = numpy.bincount(spans.scope, minlength=len(scopes))
     parts: dict[str, dict[str, list[float]]] = {}
@@ -394,20 +378,20 @@ def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
             so_far[1] += float(executions[scope.number])
     made = {
         part: tuple(
-            Scope(name, "line", {"cycles": took, "executions": times})
+            records.Scope(name, "line", {"cycles": took, "executions": times})
             for name, (took, times) in lines.items()
         )
         for part, lines in parts.items()
     }
     if set(made) == {""}:
         return made[""]
-    return tuple(Scope(part, "scope", {}, lines) for part, lines in made.items())
+    return tuple(records.Scope(part, "scope", {}, lines) for part, lines in made.items())
 
 
-def _events(spans: Spans, rows: Array, readings: Readings, names: Sequence[str]) -> Events:
+def _events(spans: Spans, rows: Array, readings: Readings, names: Sequence[str]) -> records.Events:
     """Each span: a program's cycles begin with its own first."""
     warps = numpy.array(readings.warps, numpy.int64)
-    return Events(
+    return records.Events(
         program=readings.programs[spans.program],
         warp=warps[spans.warp],
         scope=rows,
@@ -489,11 +473,7 @@ PROFILE = EntryPoint(
 
 
 def profile_on_gpu(
-    kernel: Any,
-    grid: Grid,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    options: LineOptions,
+    kernel: Any, grid: Grid, args: Sequence[Any], keywords: Mapping[str, Any], options: LineOptions
 ) -> Profile:
     """Launch a kernel with marks between its operations, and sum what its warps noted by line.
 
@@ -608,7 +588,7 @@ class _Profiled:
             )
         plain_us, marked_us = times_in_turns(self._launch, launch, arguments, depends)
         before, after = self._plain.compilation.resources, launch.marked.resources
-        perturbation = Perturbation(
+        perturbation = records.Perturbation(
             plain_us,
             marked_us,
             METHOD if depends else METHOD_OF_SHORT,

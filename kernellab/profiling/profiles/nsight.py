@@ -374,19 +374,16 @@ def read_ncu(
         text = _printed(file, "source", "--print-source", "sass")
     else:
         text = file_bytes(file, ProfileError).decode("utf-8-sig", errors="replace")
-    page = _chosen(_pages(text, file), file, kernel, launch)
-    name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
-    return SampledCode(page.kernel, name, _TOOL, page.instructions)
-
-
-def _pages(text: str, file: Path) -> list[LaunchPage]:
     try:
-        return list(launch_pages(text))
+        pages = list(launch_pages(text))
     except (csv.Error, ValueError) as error:
         raise ProfileError(
             f"{file.name} is not a CSV file of Nsight Compute: {error}.",
             advice=f"Export it with: {_EXPORT.format(file='profile.ncu-rep')}",
         ) from error
+    page = _chosen(pages, file, kernel, launch)
+    name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
+    return SampledCode(page.kernel, name, _TOOL, page.instructions)
 
 
 def _printed(file: Path, page: str, *options: str) -> str:
@@ -426,8 +423,7 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     launches = [page for page in pages if page.kernel == wanted and page.instructions]
     if not launches:
         raise ProfileError(
-            f"{file.name} has no kernel {wanted!r}.",
-            advice=suggestion(wanted, kernels, "It has"),
+            f"{file.name} has no kernel {wanted!r}.", advice=suggestion(wanted, kernels, "It has")
         )
     if not 1 <= launch <= len(launches):
         raise ProfileError(
@@ -507,9 +503,7 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
 
 
 def _ours(instructions: Sequence[Instruction]) -> list[tuple[_Code, Instruction]]:
-    return _without_padding(
-        [(_of_instruction(instruction), instruction) for instruction in instructions]
-    )
+    return _without_padding([(_of_text(str(each)), each) for each in instructions])
 
 
 def _without_padding(code: list[tuple[_Code, Item]]) -> list[tuple[_Code, Item]]:
@@ -526,11 +520,6 @@ def _of_text(text: str) -> _Code:
         return _Code("", text.strip(), ())
     operands = match["operands"].split(",") if match["operands"].strip() else []
     return _Code(match["predicate"] or "", match["opcode"], tuple(map(_plain, operands)))
-
-
-def _of_instruction(instruction: Instruction) -> _Code:
-    operands = ",".join(instruction.operands).split(",") if instruction.operands else []
-    return _Code(instruction.predicate, instruction.opcode, tuple(map(_plain, operands)))
 
 
 def _plain(operand: str) -> str:

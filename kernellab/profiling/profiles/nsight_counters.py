@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,19 +207,24 @@ def _run(command: Sequence[str], seconds: float) -> str:
     return done.stdout
 
 
-METRICS = (
-    "smsp__inst_executed.sum",
-    "sm__inst_executed_pipe_tensor.sum",
-    "sm__inst_executed_pipe_xu.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "dram__bytes_read.sum",
-    "launch__grid_size",
-    "launch__registers_per_thread",
-    "launch__occupancy_limit_registers",
-    "launch__occupancy_limit_shared_mem",
-    "launch__occupancy_limit_warps",
-    "gpu__time_duration.sum",
-)
+_OF_COUNTS: Mapping[str, Callable[[LaunchCounts], float]] = {
+    "smsp__inst_executed.sum": lambda of: sum(of.instructions.values()) * of.programs,
+    "sm__inst_executed_pipe_tensor.sum": lambda of: (
+        of.instructions.get("tensor", 0.0) * of.programs
+    ),
+    "sm__inst_executed_pipe_xu.sum": lambda of: of.instructions.get("special", 0.0) * of.programs,
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": lambda of: of.wavefronts * of.programs,
+    "dram__bytes_read.sum": lambda of: of.read_bytes,
+    "launch__grid_size": lambda of: float(of.programs),
+    "launch__registers_per_thread": lambda of: float(of.registers),
+}
+"""Metric -> its number, from what is counted of a launch."""
+_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+}
+METRICS = (*_OF_COUNTS, *_LIMITS.values(), "gpu__time_duration.sum")
 """What can be predicted."""
 
 
@@ -231,33 +236,13 @@ def predicted(
     compilation = compile_bound(kernel, call, target, ttgir_lines=True)
     counts, _ = count(compilation, kernel, grid, bare)
     limits = compilation.occupancy().limits
-    metrics = _of_counts(counts)
+    metrics = {name: count_of(counts) for name, count_of in _OF_COUNTS.items()}
     metrics |= {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}
     try:
         took = Model([counts], estimated_gpu(target)).microseconds(CALIBRATION)[0]
     except TargetError:
         return metrics
     return {**metrics, "gpu__time_duration.sum": float(took) * 1e3}
-
-
-def _of_counts(counts: LaunchCounts) -> dict[str, float]:
-    many = counts.programs
-    return {
-        "smsp__inst_executed.sum": sum(counts.instructions.values()) * many,
-        "sm__inst_executed_pipe_tensor.sum": counts.instructions.get("tensor", 0.0) * many,
-        "sm__inst_executed_pipe_xu.sum": counts.instructions.get("special", 0.0) * many,
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": counts.wavefronts * many,
-        "dram__bytes_read.sum": counts.read_bytes,
-        "launch__grid_size": float(many),
-        "launch__registers_per_thread": float(counts.registers),
-    }
-
-
-_LIMITS = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared memory": "launch__occupancy_limit_shared_mem",
-    "warps": "launch__occupancy_limit_warps",
-}
 
 
 # What Nsight Compute watches: a launch that another process packed, made twice.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.saved_files import Format, kernellab_version
+from kernellab.common.saved_files import Format, fields_of, kernellab_version
 from kernellab.common.system import save_whole, saved_path
 from kernellab.errors import ArchiveError, ArgumentError, visible
 from kernellab.profiling.profiles import records, trees
@@ -27,49 +27,6 @@ from kernellab.records.display import PrintsAsCard, described, frame_of, plot, s
 FORMAT = Format("kernellab.profile", "profile")
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-
-
-def save(record: records.ProfileRecord, path: str | os.PathLike[str]) -> Path:
-    """See `Profile.save`."""
-    file = saved_path(path, ArchiveError)
-    if file.suffix in (".html", ".htm"):
-        raise ArchiveError(
-            f"{file.name!r} names a page, and save writes a profile that kernellab.load reads.",
-            advice=f"Write the page with profile.show().to_html({file.name!r}), or save it as "
-            f"{file.with_suffix('.klprofile').name!r}.",
-        )
-    write = next(write for end, write in _FORMS.items() if file.name.endswith(end))
-    return save_whole(file, write(record), ArchiveError)
-
-
-def plain(record: records.ProfileRecord) -> dict[str, Any]:
-    """A profile in types that JSON has; compilations stay where they are."""
-    kernels = [
-        {
-            field.name: getattr(kernel, field.name)
-            for field in dataclasses.fields(kernel)
-            if field.name not in ("compile", "options")
-        }
-        | {"options": {name: _plain_value(value) for name, value in kernel.options.items()}}
-        for kernel in record.kernels
-    ]
-    return {
-        "name": record.name,
-        "measured_by": record.measured_by,
-        "machine": dataclasses.asdict(record.machine),
-        "kernels": kernels,
-        "notes": list(record.notes),
-        "scopes": _scopes(record.root),
-        "lines": [vars(line) | {"metrics": {**line.metrics}} for line in record.line_records],
-        "events": None if record.events is None else _events(record.events),
-        "perturbation": (
-            None if record.perturbation is None else dataclasses.asdict(record.perturbation)
-        ),
-    }
-
-
-def _plain_value(value: Any) -> Any:
-    return value if type(value) in (bool, int, float, str, type(None)) else str(value)
 
 
 def _scopes(root: records.Scope) -> list[dict[str, Any]]:
@@ -167,12 +124,12 @@ def _stacks(root: records.Scope, metric: str, frames: dict[str, int]) -> dict[st
     }
 
 
-_FORMS: Mapping[str, Callable[[records.ProfileRecord], bytes]] = {
+_FORMS: Mapping[str, Callable[[Profile], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
     ".trace.json": lambda record: records.chrome_trace(records.Timeline.of(record).events).encode(),
-    ".json": lambda record: FORMAT.text(profile=plain(record)),
-    "": lambda record: FORMAT.packed(profile=plain(record)),
+    ".json": lambda record: FORMAT.text(profile=record.to_dict()),
+    "": lambda record: FORMAT.packed(profile=record.to_dict()),
 }
 """The end of a file's name -> what writes it, the first that fits."""
 
@@ -470,11 +427,39 @@ class Profile(records.ProfileRecord, PrintsAsCard):
             ArchiveError: the file cannot be written, or its name is that of a page, `.html`.
             ProfileError: a trace is requested, but the profile has no events.
         """
-        return save(self, path)
+        file = saved_path(path, ArchiveError)
+        if file.suffix in (".html", ".htm"):
+            raise ArchiveError(
+                f"{file.name!r} names a page, and save writes a profile that kernellab.load reads.",
+                advice=f"Write the page with profile.show().to_html({file.name!r}), or save it as "
+                f"{file.with_suffix('.klprofile').name!r}.",
+            )
+        write = next(write for end, write in _FORMS.items() if file.name.endswith(end))
+        return save_whole(file, write(self), ArchiveError)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
-        return plain(self)
+        """All of it in types that JSON has; compilations stay where they are."""
+        plain = (bool, int, float, str, type(None))
+        kernels = [fields_of(kernel) for kernel in self.kernels]
+        for kernel in kernels:
+            del kernel["compile"]
+            kernel["options"] = {
+                name: value if type(value) in plain else str(value)
+                for name, value in kernel["options"].items()
+            }
+        return {
+            "name": self.name,
+            "measured_by": self.measured_by,
+            "machine": dataclasses.asdict(self.machine),
+            "kernels": kernels,
+            "notes": list(self.notes),
+            "scopes": _scopes(self.root),
+            "lines": [vars(line) | {"metrics": {**line.metrics}} for line in self.line_records],
+            "events": None if self.events is None else _events(self.events),
+            "perturbation": (
+                None if self.perturbation is None else dataclasses.asdict(self.perturbation)
+            ),
+        }
 
     def __iter__(self) -> Iterator[records.Scope]:
         return self.root.walk()

@@ -19,7 +19,7 @@ from kernellab.common.system import save_whole, saved_path
 from kernellab.common.text import counted
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
-from kernellab.records.display import frame_of, plot
+from kernellab.records.display import plot
 
 # Whoever measures makes one: Proton's sessions, scopes around the lines of a kernel, runs on the
 # interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not
@@ -319,14 +319,12 @@ class Timeline:
     @property
     def records(self) -> Any:
         """One row per event, as a pandas DataFrame: program, warp, scope, start, end, duration."""
+        from kernellab.common.pandas_import import pandas
+
         events = self.events
-        names = numpy.array(events.names, dtype=object)
-        frame = frame_of([], [])
-        frame["program"], frame["warp"] = events.program, events.warp
-        frame["scope"] = names[events.scope]
-        frame["start"], frame["end"] = events.start, events.end
-        frame["duration"] = events.end - events.start
-        return frame
+        columns = {name: getattr(events, name) for name in COLUMNS}
+        columns["scope"] = numpy.array(events.names, dtype=object)[events.scope]
+        return pandas.DataFrame({**columns, "duration": events.end - events.start})
 
     def plot(self) -> Any:
         """The figure: warps downwards, time to the right."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import platform
 import re
 import shutil
 import tempfile
@@ -15,10 +14,9 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import torch
-import triton
 
 from kernellab.common import arguments
-from kernellab.common.saved_files import BadFile, SchemaError, kernellab_version
+from kernellab.common.saved_files import BadFile, SchemaError
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel, parameter_names
@@ -34,6 +32,7 @@ from kernellab.profiling.profiles.interpreter_session import (
     InterpreterSession,
     LaunchMetadata,
     kernel_facts,
+    versions,
 )
 from kernellab.profiling.profiles.line_marks import DETAILS, Detail
 from kernellab.profiling.profiles.line_profile import LineOptions, profile_on_gpu
@@ -104,8 +103,6 @@ class ProfileSession:
             self._profile = measuring.finish(self.name)
             self.interpreted = measuring.interpreted
         return self._profile
-
-    finalize = stop
 
     def __enter__(self) -> ProfileSession:
         return self.start()
@@ -342,12 +339,13 @@ class GpuSession:
                 "No samples of lines: a kernel that was loaded before the session has none, nor "
                 "one that runs for some microseconds only."
             )
+        toolkit = str(torch.version.cuda or torch.version.hip or "")
         return replace(
             read_profile,
             name=name,
             machine=replace(
                 read_profile.machine, target=str(local_target() or ""), device=_device(),
-                versions=_versions(),
+                versions=versions(torch=str(torch.__version__), cuda=toolkit),
             ),
             kernels=tuple(kernel_of(*seen) for seen in self._launches.values()),
             notes=(*notes, *read_profile.notes),
@@ -431,16 +429,6 @@ def _device() -> str:
         return str(torch.cuda.get_device_name())
     except Exception:  # a lost context
         return ""
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "kernellab": kernellab_version(),
-        "triton": triton.__version__,
-        "torch": str(torch.__version__),
-        "cuda": str(torch.version.cuda or torch.version.hip or ""),
-        "python": platform.python_version(),
-    }
 
 
 BACKENDS = ("interpreter", "cupti", "roctracer")

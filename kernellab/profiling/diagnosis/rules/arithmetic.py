@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.common.text import counted, joined_sizes
+from kernellab.compiler.analyses.work import size_in_bytes
 from kernellab.compiler.modules import integer, kind, position_of
 from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.operations import KeepsElements, has, parents
@@ -244,15 +245,10 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
         slots = evidence.scalar_slots(op) * evidence.times(op)
         work = evidence.work
         matrix = cost_model.flops(op) / evidence.gpu.tensor * evidence.times(op)
-        operand_bytes = sum(
-            prod(shape(operand.type)) * bit_width(element_type(operand.type)) / 8
-            for operand in op.operands[:2]
-        )
+        operand_bytes = sum(size_in_bytes(operand.type) for operand in op.operands[:2])
         operands = operand_bytes / 128 * evidence.times(op)
         cost = evidence.costs.saved_by(
-            issue=work.issue - slots,
-            matrix=work.matrix + matrix,
-            shared=min(work.shared, operands),
+            issue=work.issue - slots, matrix=work.matrix + matrix, shared=min(work.shared, operands)
         )
         element = str(element_type(op.operands[0].type))
         why, advice = _why_scalar(op, element, evidence)

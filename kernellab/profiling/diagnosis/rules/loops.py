@@ -124,10 +124,7 @@ def _why_not(
         )
     return (
         "its loads do not go straight to the matmul, or change with what the loop computes",
-        _advice(
-            requested,
-            "Load the operands in the loop itself, by addresses that only advance.",
-        ),
+        _advice(requested, "Load the operands in the loop itself, by addresses that only advance."),
     )
 
 
@@ -259,6 +256,13 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
 _SOURCE_OF_EXCHANGES = "the layouts of the TTGIR, and the loop's trip count"
 
 
+def _exchanges_in_loops(evidence: Evidence, *operations: str) -> Iterator[tuple[Conversion, float]]:
+    """Yield the exchanges through shared memory in loops, and how often a program makes each."""
+    for each in evidence.conversions:
+        if each.operation in operations and each.means == "shared memory" and each.in_loop:
+            yield each, evidence.times_of_conversion(each)
+
+
 def _saved(evidence: Evidence, conversion: Conversion, times: float) -> float:
     """The share of the time that an exchange takes, so many times."""
     work, counts = evidence.work, evidence.counts
@@ -281,14 +285,7 @@ def _saved(evidence: Evidence, conversion: Conversion, times: float) -> float:
 @rule("conversion-in-loop")
 def conversion_in_loop(evidence: Evidence) -> Iterator[CostFinding]:
     """A tile that changes its layout through shared memory in each iteration."""
-    for conversion in evidence.conversions:
-        if (
-            conversion.operation != "ttg.convert_layout"
-            or conversion.means != "shared memory"
-            or not conversion.in_loop
-        ):
-            continue
-        times = evidence.times_of_conversion(conversion)
+    for conversion, times in _exchanges_in_loops(evidence, "ttg.convert_layout"):
         sides = {
             "from": ", ".join(map(str, conversion.forced_by)),
             "for": ", ".join(map(str, conversion.wanted_by)),
@@ -316,14 +313,7 @@ def conversion_in_loop(evidence: Evidence) -> Iterator[CostFinding]:
 @rule("reduction-across-warps")
 def reduction_across_warps(evidence: Evidence) -> Iterator[CostFinding]:
     """A reduction in a loop for which the warps have to wait for each other."""
-    for conversion in evidence.conversions:
-        if (
-            conversion.operation not in ("tt.reduce", "tt.scan")
-            or conversion.means != "shared memory"
-            or not conversion.in_loop
-        ):
-            continue
-        times = evidence.times_of_conversion(conversion)
+    for conversion, times in _exchanges_in_loops(evidence, "tt.reduce", "tt.scan"):
         yield finding(
             "reduction-across-warps",
             f"this {'reduction' if conversion.operation == 'tt.reduce' else 'scan'} in the loop "

@@ -22,14 +22,13 @@ from kernellab.ir.operations import (
 )
 from kernellab.ir.types import shape
 from kernellab.profiling.accesses.records import Fault, spread
+from kernellab.profiling.accesses.requests import LINE, SECTOR
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import divided, work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import (
-    LINE,
-    SECTOR,
     Traffic,
     are_made_alike,
     axes_of,

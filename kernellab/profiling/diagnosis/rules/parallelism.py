@@ -29,7 +29,8 @@ def few_programs(evidence: Evidence) -> Iterator[CostFinding]:
     programs, sms = evidence.programs, evidence.gpu.multiprocessors
     if evidence.grid is None or programs >= sms:
         return
-    cost = evidence.costs.saved_dividing(sms / programs)
+    costs = evidence.costs
+    cost = costs.saved_with(divided(costs.counts, sms / programs))
     yield finding(
         "few-programs",
         f"{counted(programs, 'program')} on {sms} multiprocessors: "
@@ -40,7 +41,7 @@ def few_programs(evidence: Evidence) -> Iterator[CostFinding]:
         "program loops over, split into parts whose results are combined afterwards (split-K).",
         {"programs": programs, "multiprocessors": sms, "grid": str(evidence.grid)},
         _OF_GRID,
-        severe_from=SEVERE if evidence.costs.launch < evidence.costs.microseconds / 2 else 2.0,
+        severe_from=SEVERE if costs.launch < costs.microseconds / 2 else 2.0,
     )
 
 
@@ -185,10 +186,7 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             single[0].position or loop.position,
             "Load a tile an iteration: pointer + tl.arange(0, BLOCK) with a mask, and combine it "
             "with tl.sum or the like.",
-            {
-                "iterations": loop.iterations,
-                "threads": evidence.threads,
-            },
+            {"iterations": loop.iterations, "threads": evidence.threads},
             _SOURCE,
         )
 
@@ -208,7 +206,10 @@ def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
                 latency=work.latency - waited * (1 - each / _ENOUGH), issue=work.issue * 0.7
             )
             if turns > 1  # else larger still, if the starts of programs are what takes time
-            else max(costs.saved_dividing(each / _ENOUGH / by, path=False) for by in (1, 2, 4))
+            else max(
+                costs.saved_with(divided(costs.counts, each / _ENOUGH / by, path=False))
+                for by in (1, 2, 4)
+            )
         )
         yield finding(
             "small-tile",
