@@ -329,7 +329,8 @@ def rounding_of(code: ProgramCode, *, own_formats: bool = True) -> Mapping[str, 
         value = None if access is None else access.value_of(op)
         if access is not None and value is not None and is_float(value):
             base = access.base_of(op)
-            stored.setdefault(objects.get(base, _described(base)), []).append(value)
+            own = base if flow.is_parameter(base) else None  # else a descriptor of the kernel's
+            stored.setdefault(objects.get(base, own), []).append(value)
     whole = [value for values in stored.values() for value in values]
 
     def part(argument: BlockArgument) -> float:
@@ -425,11 +426,6 @@ _TIMES: Mapping[type[Operation], float] = {
 """Operation -> how many roundings it is. All others, such as functions, amplify the errors of
 their operands.
 """
-
-
-def _described(base: SSAValue) -> SSAValue | None:
-    """Return the argument that is a descriptor, or None if a descriptor was made in the kernel."""
-    return base if flow.is_parameter(base) else None
 
 
 UNWRITTEN = "No program writes it: look at the grid, the offsets and the store's mask."
