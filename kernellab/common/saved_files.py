@@ -160,7 +160,9 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """What `repr` said of a value that no file can hold, such as a function."""
+    """What `repr` said of a value that no file can hold, such as a function, or says of one that
+    has no value in Python.
+    """
 
     shown: str
 

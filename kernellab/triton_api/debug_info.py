@@ -19,6 +19,7 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from kernellab.common.patches import WhileAnyThread, replaced
+from kernellab.common.saved_files import SavedValue
 from kernellab.triton_api.functions import definition_of
 
 
@@ -83,7 +84,7 @@ def held(value: Any, handles: Handles) -> Held:
         return Constant(value.value)
     if isinstance(value, core.tensor):
         if value.type.is_ptr() and value.type.element_ty.is_block():
-            return Constant(_Unshown("a block pointer"))
+            return Constant(SavedValue("<a block pointer>"))
         kind = value.type.scalar
         is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
         return Operand(handles.add(value.handle), is_unsigned)
@@ -101,16 +102,6 @@ def held(value: Any, handles: Handles) -> Held:
         members = {n: v for n, v in vars(value).items() if isinstance(v, core.base_value)}
         return Group(type(value).__name__, {n: held(v, handles) for n, v in members.items()})
     return Constant(value)
-
-
-@dataclass(frozen=True)
-class _Unshown:
-    """Stands for a value that has no picture in Python."""
-
-    what: str
-
-    def __repr__(self) -> str:
-        return f"<{self.what}>"
 
 
 # `breakpoint()` and `print(x)` in kernels, which Triton's front end refuses, as what it takes.
