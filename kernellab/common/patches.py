@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 Replacement = tuple[Any, str, Any]
@@ -14,22 +14,18 @@ Replacement = tuple[Any, str, Any]
 _ABSENT = object()
 
 
-@contextmanager
-def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+def replaced(owner: Any, **attributes: Any) -> AbstractContextManager[None]:
     """While active, attributes of `owner` that exist have these values."""
     known = [(owner, name, value) for name, value in attributes.items() if hasattr(owner, name)]
-    with all_replaced(known):
-        yield
+    return all_replaced(known)
 
 
-@contextmanager
-def watched(owner: Any, **watches: Callable[..., Any]) -> Iterator[None]:
+def watched(owner: Any, **watches: Callable[..., Any]) -> AbstractContextManager[None]:
     """While active, attributes of `owner` that exist are `around` these functions."""
     known = [
         (owner, n, around(getattr(owner, n), w)) for n, w in watches.items() if hasattr(owner, n)
     ]
-    with all_replaced(known):
-        yield
+    return all_replaced(known)
 
 
 def around(original: Callable[..., Any], watch: Callable[..., Any]) -> Callable[..., Any]:

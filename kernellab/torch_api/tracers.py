@@ -273,10 +273,10 @@ def _initialized() -> None:
 def called_lazily(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function with lazy tensors; its results and arguments are on the CPU."""
     _initialized()
-    lazy = pytree.tree_map(_to_lazy, args)
+    lazy = pytree.tree_map_only(torch.Tensor, lambda given: given.detach().to("lazy"), args)
     made = function(*lazy)
     _lazy.mark_step()  # what is written down so far becomes one program
-    result = pytree.tree_map(_to_cpu, made)
+    result = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, made)
     for mine, theirs in zip(pytree.tree_leaves(args), pytree.tree_leaves(lazy), strict=True):
         if isinstance(mine, torch.Tensor):
             with torch.no_grad():
@@ -299,11 +299,3 @@ def operations_sent_on() -> list[str]:
 def forget() -> None:
     """Begin to count again."""
     _metrics.reset()
-
-
-def _to_lazy(value: Any) -> Any:
-    return value.detach().to("lazy") if isinstance(value, torch.Tensor) else value
-
-
-def _to_cpu(value: Any) -> Any:
-    return value.cpu() if isinstance(value, torch.Tensor) else value

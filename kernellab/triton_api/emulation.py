@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,18 +161,14 @@ def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def current_target_is(target: Any) -> Iterator[None]:
+def current_target_is(target: Any) -> AbstractContextManager[None]:
     """While active, Triton takes `target`, in its own description, for this machine's GPU."""
-    with driver_is(_DriverFor(target)):
-        yield
+    return driver_is(_DriverFor(target))
 
 
-@contextmanager
-def driver_is(driver: Any) -> Iterator[None]:
+def driver_is(driver: Any) -> AbstractContextManager[None]:
     """While active, `driver` answers in the place of Triton's own; launches go as always."""
-    with emulated(_AnotherDriver(driver)):
-        yield
+    return emulated(_AnotherDriver(driver))
 
 
 @dataclass(frozen=True)

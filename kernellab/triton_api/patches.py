@@ -338,8 +338,7 @@ def _patches_in(module: ModuleType) -> WhileAnyThread:
     return WhileAnyThread(begin)
 
 
-@contextmanager
-def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
+def kernels_become(adopt: Callable[[Any], None], file: str) -> AbstractContextManager[None]:
     """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function
     in `file` is handed to `adopt`.
 
@@ -357,8 +356,7 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
             if type(kernel) in (JITFunction, GluonJITFunction):
                 adopt(kernel)
 
-    with replaced(JITFunction, __init__=initialize_and_adopt):
-        yield
+    return replaced(JITFunction, __init__=initialize_and_adopt)
 
 
 @dataclass(frozen=True)
