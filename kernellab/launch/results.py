@@ -78,8 +78,9 @@ def _difference(
     were_touched: Callable[[torch.Tensor, torch.Tensor], bool],
 ) -> Difference | None:
     actual, expected = (each.resolve_conj().resolve_neg() for each in (actual, expected))
-    if _is_same_memory(actual, expected):
-        return None
+    places = {(each.data_ptr(), each.stride(), each.dtype) for each in (actual, expected)}
+    if actual.numel() > 0 and len(places) == 1:
+        return None  # the same memory
     allowed = functools.cache(lambda: bounds(name, actual, expected))
     first: Difference | None = None
     count, largest = 0, 0.0
@@ -143,11 +144,6 @@ def is_finite(value: Any) -> bool:
         return True
     wide = value.float() if value.itemsize == 1 else value  # torch has no isfinite of most fp8
     return bool(wide.isfinite().all())
-
-
-def _is_same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
-    places = ((each.data_ptr(), each.stride(), each.dtype) for each in (first, second))
-    return first.numel() > 0 and len(set(places)) == 1
 
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

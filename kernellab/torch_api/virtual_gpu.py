@@ -536,10 +536,6 @@ def drawing_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return _with_targets(module, lambda node: _DRAWN_ALIKE.get(node.target, node.target))
 
 
-def _not_checkpointed(module: torch.fx.GraphModule, *args: Any, **_options: Any) -> Any:
-    return module(*args)
-
-
 def _attention_alike(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -561,7 +557,7 @@ def _attention_alike(
 
 _DRAWN_ALIKE: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.scaled_dot_product_attention: _attention_alike,
-    torch.ops.higher_order.tag_activation_checkpoint: _not_checkpointed,
+    torch.ops.higher_order.tag_activation_checkpoint: lambda module, *args, **_: module(*args),
 }
 
 

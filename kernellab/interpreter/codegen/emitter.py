@@ -419,7 +419,10 @@ class Emitter(CodeWriter):
             self._expect(block)
         for op in first.ops:
             if prologue is not None and self._is_hoistable(op):
-                self._hoist(op, prologue)
+                self._scopes.append(prologue)
+                self.operation(op)
+                self._scopes.pop()
+                self._hoisted.update(op.results)
             else:
                 self.operation(op)
         for block in later:
@@ -531,13 +534,6 @@ class Emitter(CodeWriter):
         arguments = tuple(variable(name) for name in self._buffers.values())
         self.assign(self._everything, address_space.AddressSpace(arguments))
         return self._scopes.pop()
-
-    def _hoist(self, op: Operation, prologue: list[ast.stmt]) -> None:
-        """Lower an operation that no program changes into the outer function."""
-        self._scopes.append(prologue)
-        self.operation(op)
-        self._scopes.pop()
-        self._hoisted.update(op.results)
 
     # Blocks that programs are sent to
 

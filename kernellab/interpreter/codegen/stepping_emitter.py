@@ -445,7 +445,10 @@ class SteppingEmitter(emitter.Emitter):
                 if record.kind != "enter":
                     self.assign(name, self._shown(held, op.operands))
             if self._around.traced and record.names and record.kind != "enter":
-                self._emit_names_event(tuple(record.names))
+                names = tuple(record.names)
+                values = tuple(map(read_of_kernel, names))
+                event = variable(HOOK).bound(self.constant(names, hint="names"), values)
+                self.statement(ast.Expr(event.node))
 
     def _begin_line(self, record: DebugRecord) -> None:
         with self.at_line(record.line):
@@ -462,11 +465,6 @@ class SteppingEmitter(emitter.Emitter):
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
-
-    def _emit_names_event(self, names: tuple[str, ...]) -> None:
-        values = tuple(map(read_of_kernel, names))
-        event = variable(HOOK).bound(self.constant(names, hint="names"), values)
-        self.statement(ast.Expr(event.node))
 
     def _emit_operation_event(self, op: Operation) -> None:
         """Hand the results of an operation to the hook, None for one that no one looks at."""
@@ -540,7 +538,8 @@ class SteppingEmitter(emitter.Emitter):
     def _collected(self) -> Iterator[list[ast.stmt]]:
         with super()._collected() as collected:
             if not self._has_no_line:
-                self._straight = self._own_line()
+                frame = self._frame()
+                self._straight = self._line if frame is None else frame.line
             yield collected
 
     @contextmanager
@@ -563,10 +562,6 @@ class SteppingEmitter(emitter.Emitter):
             return None
         # The front end places what starts groups of warps at the `def`.
         return None if frames[-1].line == self.record.line else frames[-1]
-
-    def _own_line(self) -> int:
-        frame = self._frame()
-        return self._line if frame is None else frame.line
 
     def fresh(self, hint: str) -> str:
         return super().fresh(f"_{hint.lstrip('_')}")

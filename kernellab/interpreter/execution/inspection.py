@@ -72,10 +72,8 @@ def _number(number: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _called(base: type, name: str) -> Any:
-    def as_ever(self: Any) -> str:
-        return repr(base(self))
-
-    return type(name, (base,), {"__slots__": (), "__repr__": as_ever})
+    members = {"__slots__": (), "__repr__": lambda number: repr(base(number))}
+    return type(name, (base,), members)
 
 
 _SHOWN = 64

@@ -430,18 +430,12 @@ class _Maker:
         return self._callees[key]
 
     def _described(self, function: tt.FuncOp, number: int, warp_group: str) -> Callee:
-        enter = next((op for op in function.body.walk() if self._enters(op)), None)
-        assert enter is not None, "every function has a statement"
-        record = self.debug_record_of(enter)
-        assert record is not None
+        records = ((op, self.debug_record_of(op)) for op in function.body.walk())
+        enter, record = next((op, r) for op, r in records if r is not None and r.kind == "enter")
         assert record.function is not None
         name = generated(f"{record.function.name}_{number}")
         is_coroutine = self._is_coroutine(function) or (warp_group and self._waits(function))
         return Callee(name, function, enter, record, bool(is_coroutine))
-
-    def _enters(self, op: Operation) -> bool:
-        record = self.debug_record_of(op)
-        return record is not None and record.kind == "enter"
 
     def _is_coroutine(self, function: tt.FuncOp) -> bool:
         if not self.takes_turns():
@@ -478,7 +472,9 @@ class _Maker:
         emitter = SteppingEmitter(
             callee.function, callee.record, names, addresses, returns_into, self, warp_group
         )
-        definition = emitter.definition(callee, names_id=self._names_id(callee, names))
+        # The program's id is among the kernel's locals, for a debugger.
+        names_id = callee.function is self._entry and PROGRAM_ID not in names and not self.traced
+        definition = emitter.definition(callee, names_id=names_id)
         code = _compiled(definition, source.file, source.name)
         # Codes are equal where only what they name differs, and those of two functions must not be.
         code = code.replace(co_consts=(*code.co_consts, callee.name))
@@ -490,10 +486,6 @@ class _Maker:
         self._variables |= emitter.variables()
         function = SteppingFunction(source, code, names, callee.name, emitter.constants)
         self._made.append(function)
-
-    def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
-        """Whether the program's id is among the function's locals: the kernel's, for a debugger."""
-        return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
     def _take_out_inlined_debug_records(self) -> None:
         """Where block pointers made helpers be inlined, their names are not those
