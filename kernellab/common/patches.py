@@ -1,4 +1,6 @@
-"""Replace attributes of other packages' modules, classes and objects for a while."""
+"""Replace attributes of other packages' modules, classes and objects, and the values of context
+variables, for a while.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 Replacement = tuple[Any, str, Any]
 """A module, class or object, the name of an attribute, and its value for a while."""
@@ -55,6 +58,19 @@ def _put_back(owner: Any, name: str, original: Any, value: Any) -> None:
         delattr(owner, name)
     else:
         setattr(owner, name, original)
+
+
+Held = TypeVar("Held")
+
+
+@contextmanager
+def variable_is(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
+    """While active, the variable has this value; yields it."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 class WhileAnyThread:

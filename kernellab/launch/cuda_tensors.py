@@ -23,6 +23,7 @@ from typing import Any, Literal
 import torch
 
 from kernellab import triton_api
+from kernellab.common.patches import variable_is
 from kernellab.records import Target
 from kernellab.torch_api.emulation import (
     HigherOrderOperator,
@@ -79,14 +80,9 @@ def current_session() -> GpuSession | None:
     return session
 
 
-@contextmanager
-def session_is(session: GpuSession | None) -> Iterator[None]:
+def session_is(session: GpuSession | None) -> AbstractContextManager[object]:
     """While active, that is this thread's session."""
-    token = _session.set(session)
-    try:
-        yield
-    finally:
-        _session.reset(token)
+    return variable_is(_session, session)
 
 
 # Classes that replace torch's while a thread is inside.

@@ -22,7 +22,7 @@ from triton.compiler.compiler import max_shared_mem
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.patches import WhileAnyThread, all_replaced
+from kernellab.common.patches import WhileAnyThread, all_replaced, variable_is
 from kernellab.errors import NoGpu
 from kernellab.records import Target
 from kernellab.triton_api.targets import compute_capability, gpu_target
@@ -148,17 +148,12 @@ def emulated(emulation: Emulation) -> Iterator[None]:
         emulations.leave(emulation)
 
 
-@contextmanager
-def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
+def emulation_joined(emulation: Emulation | None) -> AbstractContextManager[object]:
     """While active, this thread is inside of an emulation too that another one entered, no longer
     than that one is. With None it is inside of none, so that Triton does not make and keep a driver
     of a GPU that is only emulated.
     """
-    token = _current.set(emulation)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return variable_is(_current, emulation)
 
 
 def current_target_is(target: Any) -> AbstractContextManager[None]:

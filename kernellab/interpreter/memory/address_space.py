@@ -15,7 +15,7 @@ import math
 import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.common.patches import variable_is
 from kernellab.common.text import shown
 from kernellab.compiler.arguments import tensor_of
 from kernellab.errors import ArgumentError
@@ -88,16 +89,11 @@ _REACHABLE: ContextVar[Sequence[torch.Tensor] | None] = ContextVar("_REACHABLE",
 """The tensors that addresses lead to, besides the arguments of a launch; None for all tensors."""
 
 
-@contextmanager
-def only_reachable(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+def only_reachable(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     """Launches in here reach their arguments and these tensors, whatever address they compute:
     another tensor of this process may have the results that a judged kernel is compared with.
     """
-    before = _REACHABLE.set(tensors)
-    try:
-        yield
-    finally:
-        _REACHABLE.reset(before)
+    return variable_is(_REACHABLE, tensors)
 
 
 class AddressSpace:
