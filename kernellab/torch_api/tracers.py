@@ -11,7 +11,7 @@ import io
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
@@ -229,8 +229,7 @@ def _noting_pointers(
     return original(translator, left, right, symbol, *args)
 
 
-@contextmanager
-def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
+def bytecode_heard(bytecode: list[Bytecode]) -> AbstractContextManager[object]:
     """While active, each function that Dynamo rewrites is added to `bytecode`."""
 
     def hook(original: CodeType, rewritten: CodeType) -> None:
@@ -245,11 +244,7 @@ def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
             )
         )
 
-    handle = _frames.register_bytecode_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return _frames.register_bytecode_hook(hook)  # type: ignore[no-any-return]
 
 
 def _disassembled(code: CodeType) -> str:

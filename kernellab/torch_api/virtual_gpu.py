@@ -294,11 +294,8 @@ def seeing_gpu(
 
 
 def _told(name: str, applied: Counter[str], function: Any, /, *args: Any, **keywords: Any) -> Any:
-    before, _asking.is_inside = _asking.is_inside, True
-    try:
+    with replaced(_asking, is_inside=True):
         result = function(*args, **keywords)
-    finally:
-        _asking.is_inside = before
     applied[name] += result is not NotImplemented
     return result
 
@@ -321,12 +318,9 @@ def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
     ) -> Any:
         if not _asking.is_inside:
             return dispatch(mode, function, types, args, kwargs)
-        _asking.is_inside = False
-        try:
+        with replaced(_asking, is_inside=False):
             args, kwargs = moved_devices(args, kwargs, here)
             return dispatch(mode, function, types, args, kwargs)
-        finally:
-            _asking.is_inside = True
 
     device = vars(_fakes.FakeTensor)["device"]
     with (

@@ -313,13 +313,11 @@ _PATCHED = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
 @contextmanager
 def patched(backend: Any, session: WatchedCompilation) -> Iterator[None]:
     """Put the patches into the backend's module, for this thread's compilation to see."""
-    before = _current.session
-    with _patches_in(sys.modules[type(backend).__module__]):
-        _current.session = session
-        try:
-            yield
-        finally:
-            _current.session = before
+    with (
+        _patches_in(sys.modules[type(backend).__module__]),
+        replaced(_current, session=session),
+    ):
+        yield
 
 
 @functools.cache
