@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import functools
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -345,7 +346,7 @@ class _Maker:
         self._callees: dict[tuple[str, tuple[bool, ...], str], Callee] = {}
         self._made: list[SteppingFunction] = []
         self._breakpoints: dict[tuple[str, int], None] = {}
-        self._known_returns: dict[str, tuple[int | None, ...]] = {}
+        self._returns_into = functools.cache(self._found_returns)
         self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
@@ -369,18 +370,12 @@ class _Maker:
 
     def debug_record_of(self, op: Operation) -> DebugRecord | None:
         """What a debug record says; None for any other operation."""
-        match op:
-            case tt.PrintOp():
-                text = op.prefix.data
-            case tt.CallOp():
-                text = _symbol(op)
-            case _:
-                return None
-        return (
-            self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
-            if text.startswith(DEBUG_RECORD)
-            else None
-        )
+        if not isinstance(op, tt.PrintOp | tt.CallOp):
+            return None
+        text = op.prefix.data if isinstance(op, tt.PrintOp) else _symbol(op)
+        if not text.startswith(DEBUG_RECORD):
+            return None
+        return self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
 
     def takes_turns(self) -> bool:
         return self._batch.watched is not None
@@ -399,11 +394,6 @@ class _Maker:
         if self.debug_record_of(call) is not None:
             return ()
         return self._returns_into(_symbol(call))
-
-    def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
-        if symbol not in self._known_returns:
-            self._known_returns[symbol] = self._found_returns(symbol)
-        return self._known_returns[symbol]
 
     def _found_returns(self, symbol: str) -> tuple[int | None, ...]:
         function = self._functions[symbol]
