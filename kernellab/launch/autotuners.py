@@ -308,9 +308,7 @@ def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
     return functools.partial(_first_that_fits, autotuner)
 
 
-_TAKER = triton_api.AutotunedLaunches(
-    lambda *launch: launch_autotuned(*launch), lambda autotuner: _benchmarker(autotuner)
-)
+_TAKER = triton_api.AutotunedLaunches(launch_autotuned, _benchmarker)
 
 
 def _first_that_fits(
