@@ -9,14 +9,15 @@ name, file and lines.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from kernellab.common.patches import replaced
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
@@ -249,10 +250,9 @@ class Emitter(CodeWriter):
     def leave(self, values: Sequence[SSAValue]) -> None:
         """The end of the function, which returns `values`; a kernel's needs no code."""
 
-    @contextmanager
-    def without_line(self) -> Iterator[None]:
+    def without_line(self) -> AbstractContextManager[None]:
         """Inside are statements that pass values on, which no line of the kernel says."""
-        yield
+        return nullcontext()
 
     # Facts about values
 
@@ -368,12 +368,9 @@ class Emitter(CodeWriter):
         """`yield True`: the program does not wait, but others may go on here."""
         self.statement(ast.Expr(ast.Yield(ast.Constant(True))))
 
-    @contextmanager
-    def only(self, active: str) -> Iterator[None]:
+    def only(self, active: str) -> AbstractContextManager[None]:
         """Inside, only the programs that the variable `active` names take part."""
-        before, self.active = self.active, variable(active)
-        yield
-        self.active = before
+        return replaced(self, active=variable(active))
 
     def active_programs(self) -> Expression | None:
         """The variable that says which programs take part, or None where all do."""

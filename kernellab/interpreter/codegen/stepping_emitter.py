@@ -9,7 +9,7 @@ import copy
 import dis
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from types import CodeType
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from kernellab.common.patches import replaced
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.codegen import analyses, emitter
 from kernellab.interpreter.codegen.code_writer import function_definition
@@ -512,18 +513,12 @@ class SteppingEmitter(emitter.Emitter):
 
     # Statements
 
-    @contextmanager
-    def without_line(self) -> Iterator[None]:
+    def without_line(self) -> AbstractContextManager[None]:
         """Inside, statements are at the last line, so that no debugger stops there."""
-        outer, self._has_no_line = self._has_no_line, True
-        yield
-        self._has_no_line = outer
+        return replaced(self, _has_no_line=True)
 
-    @contextmanager
-    def at_line(self, line: int) -> Iterator[None]:
-        outer, self._fixed_line = self._fixed_line, line
-        yield
-        self._fixed_line = outer
+    def at_line(self, line: int) -> AbstractContextManager[None]:
+        return replaced(self, _fixed_line=line)
 
     _fixed_line: int | None = None
 
