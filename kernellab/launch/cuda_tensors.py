@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 
 from kernellab import triton_api
-from kernellab.common.patches import variable_is
+from kernellab.common.patches import replaced, variable_is
 from kernellab.records import Target
 from kernellab.torch_api.emulation import (
     HigherOrderOperator,
@@ -674,16 +674,11 @@ class _Making(threading.local):
 _making = _Making()
 
 
-@contextmanager
-def making(*, on_gpu: bool) -> Iterator[None]:
+def making(*, on_gpu: bool) -> AbstractContextManager[None]:
     """While active, what this thread makes is for the GPU, though no tensor there has a part; or,
     within code of other people, only if that says so itself.
     """
-    before, _making.on_gpu = _making.on_gpu, on_gpu
-    try:
-        yield
-    finally:
-        _making.on_gpu = before
+    return replaced(_making, on_gpu=on_gpu)
 
 
 class GpuOperations(OperationMode):
