@@ -153,7 +153,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         keywords: dict[str, Any],
     ) -> None:
         """Remember a pass; `adder`, which is at `path`, adds it to a pass manager."""
-        name = pass_name(path.rpartition(".")[2])
+        name = path.rpartition(".")[2].removeprefix("add_")  # which a few adders do not have
         call = self._session.call(name, (*arguments, *keywords.values()), path)
         if self._has_plugin_passes():
             adder(self, *arguments, **keywords)
@@ -205,9 +205,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
 
 
 def _add(call: PassCall, manager: Any) -> None:
-    adder: Any = libtriton
-    for name in call.adder.split("."):
-        adder = getattr(adder, name)
+    adder: Any = functools.reduce(getattr, call.adder.split("."), libtriton)
     adder(manager, *call.arguments)
 
 
@@ -239,11 +237,6 @@ def _passing_on(path: str, real: Callable[..., Any]) -> Callable[..., Any]:
         return real(*arguments, **keywords)
 
     return call
-
-
-def pass_name(adder: str) -> str:
-    """ "add_coalesce" is the pass "coalesce"; a few adders have no such prefix."""
-    return adder.removeprefix("add_")
 
 
 class _Ir:
