@@ -383,7 +383,7 @@ class Option:
         metavar: the value's name in the help; "" for an option that takes none.
     """
 
-    read: Callable[[str], Any]
+    read: Callable[[str], Any] = str
     values: Callable[[], Iterable[str]] = no_values
     repeated: bool = False
     default: Any = None
@@ -396,19 +396,11 @@ class Option:
     help: str = ""
 
 
-def option(
-    read: Callable[[str], Any] = str,
-    values: Callable[[], Iterable[str]] = no_values,
-    *,
-    repeated: bool = False,
-    default: Any = None,
-    count: str | None = None,
-) -> Any:
-    """Return the default value that makes a parameter an option; see `Option`. The docstring lists
-    it with its metavar and its help. An option that is not given is `default`, [] where it may be
-    repeated, and False where it takes no value.
-    """
-    return Option(read, values, repeated, default, count)
+option: Any = Option
+"""Makes the default value with which a parameter is an option. The docstring lists it with its
+metavar and its help. An option that is not given is `default`, [] where it may be repeated, and
+False where it takes no value.
+"""
 
 
 def options_of(function: Callable[..., Any], help: str) -> Iterator[Option]:
@@ -423,7 +415,7 @@ def options_of(function: Callable[..., Any], help: str) -> Iterator[Option]:
             continue
         metavar, text = explained[key]
         is_required = parameter.default is Parameter.empty
-        made: Option = Option(str) if is_required else parameter.default
+        made: Option = Option() if is_required else parameter.default
         default = [] if made.repeated else made.default if metavar else False
         yield replace(
             made, default=default, required=is_required, name=parameter.name, short=shorts[key],

@@ -1,12 +1,15 @@
-"""Replace attributes of other packages' modules, classes and objects for a while."""
+"""Replace attributes of other packages' modules, classes and objects, and the values of context
+variables, for a while.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 Replacement = tuple[Any, str, Any]
 """A module, class or object, the name of an attribute, and its value for a while."""
@@ -14,22 +17,18 @@ Replacement = tuple[Any, str, Any]
 _ABSENT = object()
 
 
-@contextmanager
-def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+def replaced(owner: Any, **attributes: Any) -> AbstractContextManager[None]:
     """While active, attributes of `owner` that exist have these values."""
     known = [(owner, name, value) for name, value in attributes.items() if hasattr(owner, name)]
-    with all_replaced(known):
-        yield
+    return all_replaced(known)
 
 
-@contextmanager
-def watched(owner: Any, **watches: Callable[..., Any]) -> Iterator[None]:
+def watched(owner: Any, **watches: Callable[..., Any]) -> AbstractContextManager[None]:
     """While active, attributes of `owner` that exist are `around` these functions."""
     known = [
         (owner, n, around(getattr(owner, n), w)) for n, w in watches.items() if hasattr(owner, n)
     ]
-    with all_replaced(known):
-        yield
+    return all_replaced(known)
 
 
 def around(original: Callable[..., Any], watch: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,6 +58,19 @@ def _put_back(owner: Any, name: str, original: Any, value: Any) -> None:
         delattr(owner, name)
     else:
         setattr(owner, name, original)
+
+
+Held = TypeVar("Held")
+
+
+@contextmanager
+def variable_is(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
+    """While active, the variable has this value; yields it."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
 
 
 class WhileAnyThread:

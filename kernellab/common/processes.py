@@ -504,14 +504,8 @@ def _end_all() -> None:
         process.kill()
 
 
-def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-    """`Worker.call` in the process that everyone shares."""
-    return _shared.call(function, *arguments, seconds=seconds)
-
-
-def close() -> None:
-    """End the process that everyone shares, if it runs."""
-    _shared.close()
+call, close = _shared.call, _shared.close
+"""Of the process that everyone shares."""
 
 
 # In the process
@@ -545,13 +539,6 @@ def _receive(pipe: int, incoming: list[bytes], arrived: threading.Semaphore) -> 
             arrived.release()
 
 
-def _collect_garbage() -> None:
-    """Collect garbage from the first call on: before, imports only make objects that stay."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
-
 def _answer(request: bytes, answers: int, guarded: bool) -> None:
     """Write that the function could be loaded, and then its result or its error."""
     try:
@@ -562,7 +549,9 @@ def _answer(request: bytes, answers: int, guarded: bool) -> None:
         os.environ.update(environment)
         module, _, function = name.partition(":")
         called: Callable[..., Any] = getattr(importlib.import_module(module), function)
-        _collect_garbage()
+        if not gc.isenabled():  # imports before the first call only make objects that stay
+            gc.freeze()
+            gc.enable()
     except BaseException:  # whatever the module's import raises is the answer
         _send(answers, _NOT_BEGUN, traceback.format_exc().encode("utf-8", "replace"))
         return

@@ -7,9 +7,7 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from time import sleep
-from types import TracebackType
 from typing import Protocol
 
 SECONDS_UNTIL_SHOWN = 0.5
@@ -49,14 +47,8 @@ class Bar(Protocol):
         """No more is to come: the bar goes, and leaves nothing behind."""
 
 
-@dataclass(frozen=True)
-class _State:
-    """How far some work is."""
-
-    done: int
-    total: int | None
-    unit: str
-    words: str
+_State = tuple[int, int | None, str, str]
+"""How far some work is: what is done, of how much, in which unit, and words."""
 
 
 _innermost = threading.local()
@@ -110,20 +102,20 @@ class ProgressBar:
             self._around._inside = self
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         _innermost.work = self._around
         if self._around is not None:
             self._around._inside = None
             return
         _timer.end(self)
-        self._close()
+        with _drawing:  # another thread may just be opening the bar
+            if self._bar is not None:
+                self._bar.close()
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(f"{self.title} was interrupted{self._how_far()}. {self.kept}".rstrip())
+            after = ""
+            if self.total not in (None, 1):
+                after = f" after {self.done:,} of {self.total:,} {self.unit}"
+            error.add_note(f"{self.title} was interrupted{after}. {self.kept}".rstrip())
 
     def advance(self, steps: int = 1) -> None:
         self.done += steps
@@ -153,37 +145,27 @@ class ProgressBar:
             state = self._state()
             if not self._is_open:
                 self._is_open = True
-                self._bar = self._opened(state, now - self._began)
+                self._bar = self._opened(state[1], now - self._began)
             if self._bar is not None:
-                self._bar.draw(state.done, state.total, state.unit, state.words)
-
-    def _close(self) -> None:
-        with _drawing:  # another thread may just be opening the bar
-            if self._bar is not None:
-                self._bar.close()
+                self._bar.draw(*state)
 
     def _state(self) -> _State:
-        own = _State(self.done, self.total, self.unit, self.words)
         if self._inside is None:
-            return own
+            return self.done, self.total, self.unit, self.words
         inner = self._inside._state()
         if self.total is None:
             return inner
-        of = "" if inner.total is None else f"/{inner.total:,}"
-        return _State(self.done, self.total, self.unit, f"{inner.done:,}{of} {inner.unit}")
+        done, total, unit, _ = inner
+        of = "" if total is None else f"/{total:,}"
+        return self.done, self.total, self.unit, f"{done:,}{of} {unit}"
 
-    def _opened(self, state: _State, seconds: float) -> Bar | None:
+    def _opened(self, total: int | None, seconds: float) -> Bar | None:
         wanted = self._shown if self._shown is not None else _shown_by_environment()
         if wanted is False:
             return None
         from kernellab.viz.kit.progress_bar import open_bar
 
-        return open_bar(self.title, state.total, seconds, wanted=bool(wanted))
-
-    def _how_far(self) -> str:
-        if self.total in (None, 1):
-            return ""
-        return f" after {self.done:,} of {self.total:,} {self.unit}"
+        return open_bar(self.title, total, seconds, wanted=bool(wanted))
 
 
 class _Timer:

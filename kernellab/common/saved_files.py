@@ -16,7 +16,7 @@ import typing
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -160,7 +160,9 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """What `repr` said of a value that no file can hold, such as a function."""
+    """What `repr` said of a value that no file can hold, such as a function, or says of one that
+    has no value in Python.
+    """
 
     shown: str
 
@@ -364,7 +366,7 @@ class RecordReader:
                 field.name: _Field(
                     self._reader_of(hint := hints[field.name]),
                     self._fits(hint),
-                    _has_default(field),
+                    field.default is not MISSING or field.default_factory is not MISSING,
                 )
                 for field in dataclasses.fields(kind)
             }
@@ -431,11 +433,6 @@ class RecordReader:
             except SchemaError:
                 continue
         return self.read(last, data)
-
-
-def _has_default(field: dataclasses.Field[Any]) -> bool:
-    missing = dataclasses.MISSING
-    return field.default is not missing or field.default_factory is not missing
 
 
 def _limited(kind: type, limits: Limits) -> Read:
@@ -604,10 +601,12 @@ def json_in(text: str, packed: int = 0) -> Any:
             f"is not a valid file: its texts have {lines:,} lines, but at most {most:,} are allowed"
         )
     most = max(ALWAYS_PARTS, 2 * packed)
-    if (parts := _parts(text)) > most and (parts := _parts(_without_texts(text))) > most:
-        raise BadFile(
-            f"is not a valid file: it has {parts:,} values, but at most {most:,} are allowed"
-        )
+    if _parts(text) > most:
+        # The texts themselves have commas and brackets, such as the stages of a compilation.
+        if (parts := _parts(_STRING.sub('""', _ESCAPED.sub("", text)))) > most:
+            raise BadFile(
+                f"is not a valid file: it has {parts:,} values, but at most {most:,} are allowed"
+            )
     try:
         data = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
     except RecursionError as error:
@@ -624,11 +623,6 @@ def json_in(text: str, packed: int = 0) -> Any:
 
 def _parts(text: str) -> int:
     return sum(text.count(mark) for mark in ",[{")
-
-
-def _without_texts(text: str) -> str:
-    """The JSON text with empty strings: the stages of a compilation have commas and brackets."""
-    return _STRING.sub('""', _ESCAPED.sub("", text))
 
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)

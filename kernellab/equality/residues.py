@@ -18,8 +18,8 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, TypeVar, cast
@@ -27,6 +27,7 @@ from typing import Any, TypeVar, cast
 import ml_dtypes
 import numpy
 
+from kernellab.common.patches import variable_is
 from kernellab.errors import UnsupportedOperation
 from kernellab.ir import mlir
 
@@ -66,23 +67,11 @@ _LONGEST_PRODUCT = 2**11
 _uninterpreted: ContextVar[set[str] | None] = ContextVar("_uninterpreted", default=None)
 
 
-Held = TypeVar("Held")
-
-
-@contextmanager
-def _held(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
-    token = variable.set(value)
-    try:
-        yield value
-    finally:
-        variable.reset(token)
-
-
 def uninterpreted_noted() -> AbstractContextManager[set[str]]:
     """Collect the names of the functions that have no law here: equal arguments give equal
     results, and nothing else is known of them.
     """
-    return _held(_uninterpreted, set())
+    return variable_is(_uninterpreted, set())
 
 
 def _note(name: str) -> None:
@@ -98,7 +87,7 @@ _terms: ContextVar[Any] = ContextVar("_terms", default=None)
 
 def computing_with(terms: Any) -> AbstractContextManager[object]:
     """Let the functions of this module compute with expressions, a `terms.Terms`."""
-    return _held(_terms, terms)
+    return variable_is(_terms, terms)
 
 
 def with_terms() -> Any:
@@ -307,14 +296,14 @@ _zeros: ContextVar[Callable[[], object] | complex | None] = ContextVar("_zeros",
 
 def noting_zeros(note: Callable[[], object]) -> AbstractContextManager[object]:
     """Call a function for each product of which a factor may be exactly 0."""
-    return _held(_zeros, note)
+    return variable_is(_zeros, note)
 
 
 def zeros_as_factors() -> AbstractContextManager[object]:
     """Let a product of 0 and another number be a constant times that number, which the result then
     depends on, as NaN and infinity show: 0 * NaN is NaN. 0 * 0 remains 0.
     """
-    return _held(_zeros, complex(314_159, 173_205))
+    return variable_is(_zeros, complex(314_159, 173_205))
 
 
 def _with_zeros(product: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
@@ -375,7 +364,7 @@ def of_squares_only() -> AbstractContextManager[object]:
     and a logarithm's exponential are what they were taken of. A maximum of what is not known is not
     known, and its comparison raises UnsupportedOperation.
     """
-    return _held(_squares_only, True)
+    return variable_is(_squares_only, True)
 
 
 @_or_by_terms
@@ -595,7 +584,7 @@ def maxima_of_all() -> AbstractContextManager[object]:
     a maximum it has any order of operands, and -inf changes nothing; but each other operand changes
     it: so two that are the same have the same operands, where a maximum shows only the largest.
     """
-    return _held(_of_all, True)
+    return variable_is(_of_all, True)
 
 
 def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:

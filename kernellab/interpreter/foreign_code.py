@@ -102,17 +102,12 @@ def _cosine_of_pi(x: Array) -> Array:
 
 def _norm(*coordinates: Array) -> Array:
     """The length of a vector: infinite where one coordinate is, even beside NaN."""
-    length = numpy.sqrt(sum(numpy.square(c) for c in _scaled_down(coordinates)))
     largest = numpy.max(numpy.abs(coordinates), 0)
+    unit = numpy.where(largest == 0, 1, largest)  # squares of parts neither overflow nor vanish
+    length = numpy.sqrt(sum(numpy.square(c / unit) for c in coordinates))
     infinite = numpy.logical_or.reduce([numpy.isinf(c) for c in coordinates])
     length = numpy.where(largest == 0, 0, length * largest)
     return numpy.where(infinite, numpy.inf, length)
-
-
-def _scaled_down(coordinates: tuple[Array, ...]) -> Iterator[Array]:
-    """Divided by the largest, so that squares neither overflow nor vanish."""
-    largest = numpy.max(numpy.abs(coordinates), 0)
-    yield from (c / numpy.where(largest == 0, 1, largest) for c in coordinates)
 
 
 def _exponent(x: Array) -> Array:
@@ -390,13 +385,7 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
         ArgumentError: `text` is not a string, or the decorated object is not a function.
     """
     _check_name("text", text, '"lg2.approx.f32 $0, $1;"')
-
-    def register(function: Meaning) -> Meaning:
-        _check_function(function)
-        _ASSEMBLY[_normalized(text)] = function
-        return function
-
-    return register
+    return lambda function: _registered(_ASSEMBLY, _normalized(text), function)
 
 
 def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
@@ -411,13 +400,7 @@ def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
         ArgumentError: `symbol` is not a string, or the decorated object is not a function.
     """
     _check_name("symbol", symbol, '"__nv_my_function"')
-
-    def register(function: Meaning) -> Meaning:
-        _check_function(function)
-        _SYMBOLS[symbol] = function
-        return function
-
-    return register
+    return lambda function: _registered(_SYMBOLS, symbol, function)
 
 
 def _check_name(argument: str, given: Any, example: str) -> None:
@@ -428,12 +411,14 @@ def _check_name(argument: str, given: Any, example: str) -> None:
         )
 
 
-def _check_function(given: Any) -> None:
-    if not callable(given):
+def _registered(meanings: dict[str, Callable[..., Any]], name: str, function: Meaning) -> Meaning:
+    if not callable(function):
         raise ArgumentError(
-            f"The decorated object must be a function of NumPy arrays, got {shown(given)}.",
+            f"The decorated object must be a function of NumPy arrays, got {shown(function)}.",
             advice="Put the decorator above such a function.",
         )
+    meanings[name] = function
+    return function
 
 
 def _normalized(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Literal
 
@@ -25,11 +26,8 @@ FLOAT32 = numpy.dtype(numpy.float32)
 FLOAT64 = numpy.dtype(numpy.float64)
 
 _UNSIGNED: dict[numpy.dtype[Any], numpy.dtype[Any]] = {
-    numpy.dtype(numpy.bool_): numpy.dtype(numpy.uint8),
-    numpy.dtype(numpy.int8): numpy.dtype(numpy.uint8),
-    numpy.dtype(numpy.int16): numpy.dtype(numpy.uint16),
-    numpy.dtype(numpy.int32): numpy.dtype(numpy.uint32),
-    numpy.dtype(numpy.int64): numpy.dtype(numpy.uint64),
+    numpy.dtype(kind): numpy.dtype(f"u{numpy.dtype(kind).itemsize}")
+    for kind in ("bool", "int8", "int16", "int32", "int64")
 }
 
 _TORCH_TYPES = {
@@ -97,14 +95,10 @@ def _converted_by_torch(array: Array, dtype: numpy.dtype) -> Value:
     return result.view(torch.int16).numpy().view(dtype)
 
 
-_EIGHT_BIT: dict[numpy.dtype, Array] = {}
-
-
+@functools.cache
 def _eight_bit_values(dtype: numpy.dtype) -> Value:
     """The float32 value of each of the 256 bit patterns of an 8-bit float."""
-    if dtype not in _EIGHT_BIT:
-        _EIGHT_BIT[dtype] = numpy.arange(256, dtype=numpy.uint8).view(dtype).astype(FLOAT32)
-    return _EIGHT_BIT[dtype]
+    return numpy.arange(256, dtype=numpy.uint8).view(dtype).astype(FLOAT32)
 
 
 def convert_toward_zero(value: Value, dtype: numpy.dtype) -> Value:
@@ -392,17 +386,14 @@ def dot(a: Array, b: Array, c: Array, input_precision: str) -> Value:
     the products that matter, as Triton's pass f32-dot-tc does.
     """
     if c.dtype.kind == "i":
-        return _integer_product(a, b).astype(c.dtype) + c
+        # Exact while |a @ b| < 2**53: BLAS has no integer product, float64 has the bits.
+        whole = numpy.matmul(a.astype(FLOAT64), b.astype(FLOAT64)).astype(numpy.int64)
+        return whole.astype(c.dtype) + c
     product = _float_product(a, b, input_precision)
     if c.dtype == product.dtype:
         in_place = c.ndim <= product.ndim and c.size <= product.size
         return numpy.add(product, c, out=product if in_place else None)
     return convert(product + widen(c), c.dtype)
-
-
-def _integer_product(a: Array, b: Array) -> Value:
-    """Exact while |a @ b| < 2**53: BLAS has no integer product, float64 has the bits."""
-    return numpy.matmul(a.astype(FLOAT64), b.astype(FLOAT64)).astype(numpy.int64)
 
 
 def _float_product(a: Array, b: Array, input_precision: str) -> Value:

@@ -413,13 +413,9 @@ class ThreadState:
         return total
 
 
-def _nanoseconds() -> Array:
-    return numpy.uint64(time.perf_counter_ns())
-
-
 SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
     "%clock": lambda: numpy.uint32(time.perf_counter_ns() & 0xFFFFFFFF),
-    "%clock64": _nanoseconds,
+    "%clock64": lambda: numpy.uint64(time.perf_counter_ns()),
     "%globaltimer": lambda: numpy.uint64(time.time_ns()),
     "%smid": lambda: numpy.uint32(0),
     "%nsmid": lambda: numpy.uint32(1),

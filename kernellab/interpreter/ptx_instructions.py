@@ -577,7 +577,9 @@ _TO_INTEGER = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi":
 def convert(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Between types; two numbers packed into one register come upper one first."""
     if "tf32" in form.modifiers:
-        _convert_to_tf32(machine, form, operands)
+        value = machine.read(operands[1], KINDS["f32"])
+        result = numerics.round_to_tf32(value, ties_to_even="rna" not in form.modifiers)
+        machine.write(operands[0], result, KINDS["f32"])
         return
     target, *sources = operands
     to, of = form.kinds
@@ -638,12 +640,6 @@ def _narrowest(wide: Array, dtype: numpy.dtype) -> Array:
     largest = numerics.largest_finite(dtype)
     number = numpy.where(numpy.isnan(wide), largest, numpy.clip(wide, -largest, largest))
     return number.astype(FLOAT32).astype(dtype)
-
-
-def _convert_to_tf32(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
-    value = machine.read(operands[1], KINDS["f32"])
-    result = numerics.round_to_tf32(value, ties_to_even="rna" not in form.modifiers)
-    machine.write(operands[0], result, KINDS["f32"])
 
 
 # Memory, and what matters only to threads

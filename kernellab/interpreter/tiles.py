@@ -429,10 +429,8 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
             return AffineTile(base, new.strides, new.extents, new.dtype, bounds)
     new, old = numpy.asarray(new), numpy.asarray(old)
     if rank and new.shape == old.shape and new.ndim > rank:
-        merged, others = (
-            new.copy(),
-            ~active,
-        )  # whole programs at once, where numpy.where goes lane by lane
+        # Whole programs at once, where numpy.where goes lane by lane.
+        merged, others = new.copy(), ~active
         merged[others] = old[others]
         return merged
     return numpy.where(active.reshape(active.shape + (1,) * rank), new, old)

@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.patches import replaced
+from kernellab.common.patches import replaced, variable_is
 from kernellab.compiler.arguments import tensor_of
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.kernels import unwrap_kernel
@@ -167,18 +167,13 @@ ConfigName = int | Any
 _named: ContextVar[ConfigName | None] = ContextVar("kernellab_config", default=None)
 
 
-@contextmanager
-def launched_with(kernel: Any, config: ConfigName | None) -> Iterator[None]:
+def launched_with(kernel: Any, config: ConfigName | None) -> AbstractContextManager[object]:
     """While active, autotuned launches of this thread use `config`, and time nothing. Raises
     ArgumentError: `kernel` has no such config.
     """
     if config is not None:
         _named_config(_autotuner_in(kernel), config)
-    token = _named.set(config)
-    try:
-        yield
-    finally:
-        _named.reset(token)
+    return variable_is(_named, config)
 
 
 def _autotuner_in(kernel: Any) -> Autotuner:
@@ -264,12 +259,8 @@ def launch_autotuned(
     known = len(choices)
     choice = _choice.get()
     choice.tried = 0
-    token = _on_cpu.set(True)
-    try:
-        with replaced(autotuner, cache_results=False):
-            result = run_timed(autotuner, *arguments, **named)
-    finally:
-        _on_cpu.reset(token)
+    with variable_is(_on_cpu, True), replaced(autotuner, cache_results=False):
+        result = run_timed(autotuner, *arguments, **named)
     choice.count = max(choice.count, choice.tried)
     if len(choices) > known == 0:
         _say_not_tuned(autotuner)
@@ -295,17 +286,11 @@ class UntimedChoice:
 _choice: ContextVar[UntimedChoice] = ContextVar("kernellab_choice", default=UntimedChoice(-1))  # noqa: B039 - which counts only
 
 
-@contextmanager
-def untimed_choice(place: int) -> Iterator[UntimedChoice]:
+def untimed_choice(place: int) -> AbstractContextManager[UntimedChoice]:
     """While active, launches choose the config at `place`, also those that have chosen before."""
     for autotuner in [*_untimed]:
         _forget_untimed(autotuner)
-    choice = UntimedChoice(place)
-    token = _choice.set(choice)
-    try:
-        yield choice
-    finally:
-        _choice.reset(token)
+    return variable_is(_choice, UntimedChoice(place))
 
 
 _on_cpu: ContextVar[bool] = ContextVar("kernellab_autotuned_on_cpu", default=False)
@@ -323,9 +308,7 @@ def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
     return functools.partial(_first_that_fits, autotuner)
 
 
-_TAKER = triton_api.AutotunedLaunches(
-    lambda *launch: launch_autotuned(*launch), lambda autotuner: _benchmarker(autotuner)
-)
+_TAKER = triton_api.AutotunedLaunches(launch_autotuned, _benchmarker)
 
 
 def _first_that_fits(

@@ -13,7 +13,6 @@ from kernellab import triton_api
 from kernellab.common.arguments import check_tolerance
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler import passes
-from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.grid import grid_to_run
@@ -23,7 +22,7 @@ from kernellab.ir import ttg
 from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, refused, takes_launch
+from kernellab.launch.preparation import EntryPoint, prepare_bound, refused, takes_launch
 from kernellab.launch.results import Contents, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.display import PrintsAsCard
@@ -110,8 +109,9 @@ def bisect(
     prepared = prepare_bound(launch, target, _BISECT)
     plain, call, chosen = prepared.kernel, prepared.call, prepared.target
     allowed = Tolerances(*given, parts=lambda: rounding_of(program_code(plain, call, chosen)))
-    runs = _Snapshots(plain, grid_to_run(prepared.grid, call.values), call, chosen)
+    grid = grid_to_run(prepared.grid, call.values)
     expected: Contents | None = None
+    modules_run, not_run = 0, dict[str, str]()
     first, before = "", ""
     with ProgressBar(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
         passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
@@ -119,31 +119,39 @@ def bisect(
         work.total = len(modules)
         for module in modules:
             text = triton_api.generic_form(module.text.read(), chosen)
-            failure: KernelFault | None = None
+            values, failure = copied(call.values), ""
             try:
-                contents = runs.contents_after(module.label, text)
+                launch_text(plain, grid, replace(call, values=values), text)
+                modules_run += 1
+            except UnsupportedOperation as unknown:
+                not_run[module.label] = unknown.problem
             except KernelFault as fault:
                 if expected is None:
                     raise
-                failure, contents = fault, {}
+                failure = fault.problem
             work.advance()
-            if contents is None:
+            if module.label in not_run:
                 continue
+            contents = dict(tensors_in(values))
             if expected is None:
                 first, expected = module.label, contents
             differences = () if failure else tuple(compare(contents, expected, allowed))
-            if failure is not None or differences:
+            if failure or differences:
                 lines = rewritten_lines(before, text, plain)
-                changed = runs.result(first, module.label, lines, differences, failure)
-                return replace(changed, notes=prepared.notes)
+                return Bisection(
+                    plain.__name__, str(chosen), module.label, lines, differences, failure, first,
+                    modules_run, not_run, prepared.notes,
+                )  # fmt: skip
             before = text
             work.kept = f"Up to {module.label} no pass changes a result. {UNTOUCHED}"
     if expected is None:
         raise UnsupportedOperation(
-            f"The interpreter cannot run any module of {plain.__name__!r}: {runs.not_run}.",
+            f"The interpreter cannot run any module of {plain.__name__!r}: {not_run}.",
             position=triton_api.definition_of(plain),
         )
-    return replace(runs.result(first), notes=prepared.notes)
+    return Bisection(
+        plain.__name__, str(chosen), None, (), (), "", first, modules_run, not_run, prepared.notes
+    )
 
 
 _BISECT = EntryPoint("bisect", refused("bisect runs the module after every pass"))
@@ -163,55 +171,6 @@ def changing(passes: Sequence[PassRun]) -> Iterator[PassRun]:
         if pass_.text.digest != digest:
             digest = pass_.text.digest
             yield pass_
-
-
-class _Snapshots:
-    """Runs of the modules of one launch.
-
-    Attributes:
-        not_run: label -> why the interpreter cannot run the module.
-    """
-
-    def __init__(self, kernel: Any, grid: Grid, call: BoundCall, target: Target) -> None:
-        self._kernel = kernel
-        self._grid = grid
-        self._call = call
-        self._target = target
-        self._count = 0
-        self.not_run: dict[str, str] = {}
-
-    def contents_after(self, label: str, text: str) -> Contents | None:
-        """Return the contents of copies of the tensors after a module; None if the interpreter does
-        not support one of its operations.
-        """
-        values = copied(self._call.values)
-        try:
-            launch_text(self._kernel, self._grid, replace(self._call, values=values), text)
-        except UnsupportedOperation as unknown:
-            self.not_run[label] = unknown.problem
-            return None
-        self._count += 1
-        return dict(tensors_in(values))
-
-    def result(
-        self,
-        first: str,
-        label: str | None = None,
-        lines: tuple[SourcePosition, ...] = (),
-        differences: tuple[Difference, ...] = (),
-        failure: KernelFault | None = None,
-    ) -> Bisection:
-        return Bisection(
-            self._kernel.__name__,
-            str(self._target),
-            label,
-            lines,
-            differences,
-            "" if failure is None else failure.problem,
-            first,
-            self._count,
-            dict(self.not_run),
-        )
 
 
 # Modules

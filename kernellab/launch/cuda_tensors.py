@@ -23,6 +23,7 @@ from typing import Any, Literal
 import torch
 
 from kernellab import triton_api
+from kernellab.common.patches import replaced, variable_is
 from kernellab.records import Target
 from kernellab.torch_api.emulation import (
     HigherOrderOperator,
@@ -79,14 +80,9 @@ def current_session() -> GpuSession | None:
     return session
 
 
-@contextmanager
-def session_is(session: GpuSession | None) -> Iterator[None]:
+def session_is(session: GpuSession | None) -> AbstractContextManager[object]:
     """While active, that is this thread's session."""
-    token = _session.set(session)
-    try:
-        yield
-    finally:
-        _session.reset(token)
+    return variable_is(_session, session)
 
 
 # Classes that replace torch's while a thread is inside.
@@ -678,16 +674,11 @@ class _Making(threading.local):
 _making = _Making()
 
 
-@contextmanager
-def making(*, on_gpu: bool) -> Iterator[None]:
+def making(*, on_gpu: bool) -> AbstractContextManager[None]:
     """While active, what this thread makes is for the GPU, though no tensor there has a part; or,
     within code of other people, only if that says so itself.
     """
-    before, _making.on_gpu = _making.on_gpu, on_gpu
-    try:
-        yield
-    finally:
-        _making.on_gpu = before
+    return replaced(_making, on_gpu=on_gpu)
 
 
 class GpuOperations(OperationMode):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor
 
 from kernellab import interpreter, triton_api
+from kernellab.common.patches import replaced
 from kernellab.common.text import shown
 from kernellab.compiler.arguments import NUMBERS, ArgumentFacts, facts_as_text, facts_of
 from kernellab.compiler.binding import BoundCall
@@ -80,12 +80,7 @@ class LaunchWatch:
     def __enter__(self) -> LaunchWatch:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 
@@ -227,16 +222,11 @@ class _Trials(threading.local):
 _trials = _Trials()
 
 
-@contextmanager
-def trial() -> Iterator[None]:
+def trial() -> AbstractContextManager[None]:
     """While active, a launch of this thread on the interpreter runs nothing, and raises Fits or the
     error.
     """
-    before, _trials.is_trial = _trials.is_trial, True
-    try:
-        yield
-    finally:
-        _trials.is_trial = before
+    return replaced(_trials, is_trial=True)
 
 
 def end_trial(kernel: JITFunction, call: BoundCall, target: Target) -> None:

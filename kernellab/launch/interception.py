@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -31,9 +30,10 @@ from kernellab.compiler.targets import (
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.interpreter import CollectedFaults
 from kernellab.launch.autotuners import autotuned_launches_taken
+from kernellab.launch.cuda_tensors import session_is
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.preparation import RUN, Grid, prepare
-from kernellab.launch.torch_cuda import torch_answers_for, torch_answers_itself
+from kernellab.launch.torch_cuda import torch_answers_for
 from kernellab.records import Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.torch_api.emulation import untraced
@@ -126,18 +126,13 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
             else:
                 launches = _OtherPeoplesLaunches(self._target, self._options, faults)
                 stack.enter_context(triton_api.emulated(launches))
-                stack.enter_context(torch_answers_itself())
+                stack.enter_context(session_is(None))  # torch answers itself
             entered = stack.pop_all()
             self._stacks().append(entered)
             _ENTERED.add(entered)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         entered = self._stacks().pop()
         _ENTERED.discard(entered)
         entered.close()
@@ -159,7 +154,7 @@ _interrupts = InterruptsBetween(
         "contextlib", "torch.overrides", "torch.utils._python_dispatch",
         "kernellab.common.patches", "kernellab.launch.cuda_tensors",
         "kernellab.launch.torch_cuda", "kernellab.torch_api.emulation",
-        "kernellab.torch_api.emulation", "kernellab.triton_api.emulation",
+        "kernellab.triton_api.emulation",
     ),
 )  # fmt: skip
 """Ctrl-C never stops what puts in place, switches or takes away what replaces torch's and Triton's
@@ -201,7 +196,20 @@ class Interception:
 
     @functools.cached_property
     def _own_driver(self) -> EmulatedDriver:
-        return self._emulated_driver()
+        properties = {
+            "max_shared_mem": shared_limit(self.target),
+            "max_num_regs": 65536,
+            "multiprocessor_count": multiprocessor_count(self.target),
+            "warpSize": triton_api.gpu_target(self.target).warp_size,
+            **_clocks(self.target),
+        }
+        return EmulatedDriver(
+            self.target,
+            {name: value for name, value in properties.items() if value is not None},
+            functools.partial(_loaded, self.target),
+            self._launcher,
+            is_torchs=self._is_torchs,
+        )
 
     def load(self, compiled: Any) -> None:
         """Load Triton's compiled kernel onto the emulated GPU: its launches are interpreted."""
@@ -256,22 +264,6 @@ class Interception:
         options = self._options if launch.options is DEFAULT else launch.options
         run = self._last = interpret(kernel, launch.grid, call, self.target, options, self._faults)
         return InterpretedLaunch(kernel, call, run, self.load, options)
-
-    def _emulated_driver(self) -> EmulatedDriver:
-        properties = {
-            "max_shared_mem": shared_limit(self.target),
-            "max_num_regs": 65536,
-            "multiprocessor_count": multiprocessor_count(self.target),
-            "warpSize": triton_api.gpu_target(self.target).warp_size,
-            **_clocks(self.target),
-        }
-        return EmulatedDriver(
-            self.target,
-            {name: value for name, value in properties.items() if value is not None},
-            functools.partial(_loaded, self.target),
-            self._launcher,
-            is_torchs=self._is_torchs,
-        )
 
     def _launcher(self, source: Any, metadata: Any) -> Callable[..., None]:
         """Return the function that launches a compiled kernel, with Triton's calling convention."""

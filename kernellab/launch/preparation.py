@@ -435,8 +435,9 @@ def check_is_grid(grid: Any, entry_point: str, kernel: Any) -> None:
     """Refuse a tensor in place of the grid, where a caller left the grid out."""
     if isinstance(grid, torch.Tensor) and (grid.numel() > 3 or grid.is_floating_point()):
         name = getattr(kernel, "__name__", "kernel")
+        got = "a nested tensor" if grid.is_nested else f"a tensor of shape {tuple(grid.shape)}"
         raise GridError(
-            f"The grid must be one to three sizes or a function, got {_described_tensor(grid)}.",
+            f"The grid must be one to three sizes or a function, got {got}.",
             advice=(
                 "The grid is the number of programs, and follows the kernel: "
                 f"{entry_point}({name}, (triton.cdiv(n, BLOCK),), ...)."
@@ -580,10 +581,6 @@ def _goes_to_gpu(arguments: ResolvedArguments, options: RunOptions) -> bool:
         return options is DEFAULT and local_target() is not None
     arguments.check_one_device()
     return True
-
-
-def _described_tensor(tensor: torch.Tensor) -> str:
-    return "a nested tensor" if tensor.is_nested else f"a tensor of shape {tuple(tensor.shape)}"
 
 
 _FROM_GPU = (

@@ -78,8 +78,9 @@ def _difference(
     were_touched: Callable[[torch.Tensor, torch.Tensor], bool],
 ) -> Difference | None:
     actual, expected = (each.resolve_conj().resolve_neg() for each in (actual, expected))
-    if _is_same_memory(actual, expected):
-        return None
+    places = {(each.data_ptr(), each.stride(), each.dtype) for each in (actual, expected)}
+    if actual.numel() > 0 and len(places) == 1:
+        return None  # the same memory
     allowed = functools.cache(lambda: bounds(name, actual, expected))
     first: Difference | None = None
     count, largest = 0, 0.0
@@ -143,11 +144,6 @@ def is_finite(value: Any) -> bool:
         return True
     wide = value.float() if value.itemsize == 1 else value  # torch has no isfinite of most fp8
     return bool(wide.isfinite().all())
-
-
-def _is_same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
-    places = ((each.data_ptr(), each.stride(), each.dtype) for each in (first, second))
-    return first.numel() > 0 and len(set(places)) == 1
 
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -329,7 +325,8 @@ def rounding_of(code: ProgramCode, *, own_formats: bool = True) -> Mapping[str, 
         value = None if access is None else access.value_of(op)
         if access is not None and value is not None and is_float(value):
             base = access.base_of(op)
-            stored.setdefault(objects.get(base, _described(base)), []).append(value)
+            own = base if flow.is_parameter(base) else None  # else a descriptor of the kernel's
+            stored.setdefault(objects.get(base, own), []).append(value)
     whole = [value for values in stored.values() for value in values]
 
     def part(argument: BlockArgument) -> float:
@@ -425,11 +422,6 @@ _TIMES: Mapping[type[Operation], float] = {
 """Operation -> how many roundings it is. All others, such as functions, amplify the errors of
 their operands.
 """
-
-
-def _described(base: SSAValue) -> SSAValue | None:
-    """Return the argument that is a descriptor, or None if a descriptor was made in the kernel."""
-    return base if flow.is_parameter(base) else None
 
 
 UNWRITTEN = "No program writes it: look at the grid, the offsets and the store's mask."

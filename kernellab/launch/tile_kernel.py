@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
@@ -61,12 +61,7 @@ def keep(launch: BoundLaunch) -> weakref.ref[BoundLaunch]:
 
 
 _stopped: weakref.WeakKeyDictionary[KernelLabError, BoundLaunch] = weakref.WeakKeyDictionary()
-
-
-def keep_stopped(launch: BoundLaunch, error: BaseException) -> None:
-    """Keep a launch as long as the error of KernelLab's that ended it."""
-    if isinstance(error, KernelLabError):
-        _stopped[error] = launch
+"""Launches, each kept as long as the error that ended it."""
 
 
 def launch_stopped_by(error: KernelLabError) -> BoundLaunch | None:
@@ -179,7 +174,9 @@ class TileKernel(JITFunction):
             except KernelLabError:
                 raise
             except Exception:  # Triton raises anything for what `prepare` explains
-                self._say_in_better_words(args, seen, keywords)
+                prepare(self, seen, args, dict(keywords), self.target, RUN)
+                if not callable(seen):
+                    check_has_length(seen, is_asked=False)
                 raise
             self._last = note(compiled, seen, args, keywords)
             self._stopped = None
@@ -224,14 +221,6 @@ class TileKernel(JITFunction):
             return self._prepare_and_run(*args, grid=grid, warmup=True, **keywords)
         return self[grid](*args, **keywords)
 
-    def _say_in_better_words(
-        self, args: Sequence[Any], grid: Grid, keywords: Mapping[str, Any]
-    ) -> None:
-        """Raise what a launch that Triton stopped at would have been refused with beforehand."""
-        prepare(self, grid, args, dict(keywords), self.target, RUN)
-        if not callable(grid):
-            check_has_length(grid, is_asked=False)
-
     @untraced
     def _prepare_and_run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """A launch that is looked at first: whose it is, and whether it can be."""
@@ -255,7 +244,8 @@ class TileKernel(JITFunction):
             self._last = interpret(self, grid, call, self.target, launch.options)
         except BaseException as error:  # Ctrl-C too stops a launch
             self._stopped = BoundCall(call.specialization, {}, call.options)
-            keep_stopped(BoundLaunch(self, grid, args, keywords, self.target), error)
+            if isinstance(error, KernelLabError):
+                _stopped[error] = BoundLaunch(self, grid, args, keywords, self.target)
             raise
         self._stopped = None
         return self._last

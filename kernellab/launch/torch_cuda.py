@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -409,11 +409,6 @@ STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
 """Classes of torch's modules."""
 
 
-def version_of(target: Target, name: str) -> str | None:
-    """`torch.version.cuda` or `.hip`: of the part of the toolkit that Triton brings."""
-    return triton_api.toolkit_version(target) if name == target.backend else None
-
-
 # Tensors in files: where they are is said there, and they come back to it.
 
 
@@ -604,13 +599,14 @@ def _untouched(_session: GpuSession, _mode: Any) -> bool:
 
 
 class _Versions(ModuleType):
-    """`torch.version`, which says of what torch was built for."""
+    """`torch.version`, whose `cuda` or `hip` is that of the toolkit's part that Triton brings."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("cuda", "hip"):
             session = current_session()
             if session is not None:
-                return version_of(session.target, name)
+                target = session.target
+                return triton_api.toolkit_version(target) if name == target.backend else None
         return super().__getattribute__(name)
 
 
@@ -643,8 +639,3 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
                 yield
         finally:
             session.is_open = False
-
-
-def torch_answers_itself() -> AbstractContextManager[None]:
-    """While active, torch answers in this thread what it does by itself."""
-    return session_is(None)

@@ -213,7 +213,8 @@ class Backend:
     ) -> Callable[..., Any]:
         """As `compile_fx` calls its inner compiler with each of AOTAutograd's graphs."""
         here = fx_graphs.move_graph(fx_graphs.copied(module), virtual_gpu.DEVICE, self._here)
-        direction = _direction(keywords)
+        direction = "inference" if keywords.get("is_inference") else "forward"
+        direction = "backward" if keywords.get("is_backward") else direction
         made = Made(direction, number, here, Lowering())
         called = tuple(node.name for node in module.graph.nodes if node.op == "call_function")
         if direction == "forward":
@@ -368,12 +369,6 @@ def _place_of(inputs: Sequence[Any]) -> torch.device:
     return virtual_gpu.META if has_meta else virtual_gpu.CPU
 
 
-def _direction(keywords: Mapping[str, Any]) -> str:
-    if keywords.get("is_backward"):
-        return "backward"
-    return "inference" if keywords.get("is_inference") else "forward"
-
-
 def _present(module: torch.fx.GraphModule | None) -> torch.fx.GraphModule:
     if module is None:
         raise LookupError("Inductor did not reach this step")
@@ -465,12 +460,6 @@ generator is only where a GPU is.
 """
 
 
-def _functorch_options() -> AbstractContextManager[None]:
-    known = {name: value for name, value in _FUNCTORCH.items() if hasattr(_functorch, name)}
-    patched: AbstractContextManager[None] = _functorch.patch(known)
-    return patched
-
-
 @functools.cache
 def prepare() -> None:
     """Load what every capture needs, so that copies of this process need not."""
@@ -531,10 +520,15 @@ def call_once(
     if not fx_graphs.has_values(function, calls, {}):
         place = virtual_gpu.META
         function, calls, _ = fx_graphs.on_meta(function, calls, {})
+    known = {name: value for name, value in _FUNCTORCH.items() if hasattr(_functorch, name)}
     made = 0
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-        with _functorch_options(), virtual_gpu.calls_on_gpu(), virtual_gpu.gpu_tensors_lie(place):
+        with (
+            _functorch.patch(known),
+            virtual_gpu.calls_on_gpu(),
+            virtual_gpu.gpu_tensors_lie(place),
+        ):
             for given, named in calls:
                 result = compiled(*given, **named)
                 if results is not None:

@@ -74,11 +74,6 @@ def is_state(first: GraphState, second: GraphState) -> bool:
     )
 
 
-def graph_text(module: torch.fx.GraphModule) -> str:
-    """A graph's nodes as text, with nothing of its modules."""
-    return str(module.graph)
-
-
 def node_of(node: torch.fx.Node) -> GraphNode:
     """One node as a record."""
     value: Any = node.meta.get("val", node.meta.get("example_value"))
@@ -179,14 +174,10 @@ def _sources(source: Any) -> Iterator[str]:
         yield from _sources(earlier)
 
 
-def leaves(value: Any) -> list[Any]:
-    """Return the leaves of lists, tuples, dicts and torch's other containers."""
-    return list(pytree.tree_leaves(value))
-
-
-def with_leaves(change: Callable[[Any], Any], value: Any) -> Any:
-    """The same structure with each leaf changed."""
-    return pytree.tree_map(change, value)
+leaves, with_leaves = pytree.tree_leaves, pytree.tree_map
+"""The leaves of lists, tuples, dicts and torch's other containers; the same structure with each
+leaf changed: `with_leaves(change, value)`.
+"""
 
 
 class DrawingRun(torch.fx.Interpreter):
@@ -327,11 +318,10 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def has_values(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether all tensors of a call have values: none is on the meta device, or fake."""
-    return not any(map(is_empty, tensors_of(function, args, keywords)))
-
-
-def is_empty(tensor: torch.Tensor) -> bool:
-    return tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
+    return not any(
+        tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
+        for tensor in tensors_of(function, args, keywords)
+    )
 
 
 def on_meta(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
@@ -343,12 +333,8 @@ def on_meta(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> 
             for name, tensor in named.items():
                 if tensor is not None:
                     named[name] = _meta(made, tensor)
-    change = functools.partial(_meta_or_same, made)
-    return function, *pytree.tree_map(change, (tuple(args), dict(keywords)))
-
-
-def _meta_or_same(made: dict[int, torch.Tensor], value: Any) -> Any:
-    return _meta(made, value) if isinstance(value, torch.Tensor) else value
+    change = functools.partial(_meta, made)
+    return function, *pytree.tree_map_only(torch.Tensor, change, (tuple(args), dict(keywords)))
 
 
 def _meta(made: dict[int, torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -299,8 +299,7 @@ def marks_of(node: torch.fx.Node) -> tuple[Mark, ...]:
     return tuple(node.meta.get(_KEY, ()))
 
 
-@contextmanager
-def values_marked() -> Iterator[None]:
+def values_marked() -> AbstractContextManager[None]:
     """While active, AOTAutograd's graphs have marks."""
     interpreter = _symbolic.PropagateUnbackedSymInts
     original = interpreter.run_node
@@ -314,8 +313,7 @@ def values_marked() -> Iterator[None]:
                 hooked.register_hook(lambda gradient: _mark(gradient, ("gradient", node.name)))
         return result
 
-    with replaced(interpreter, run_node=run_node):
-        yield
+    return replaced(interpreter, run_node=run_node)
 
 
 def _mark(value: Any, mark: Mark) -> None:

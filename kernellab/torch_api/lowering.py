@@ -11,7 +11,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -59,8 +59,7 @@ from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 _selection: Any = torch._inductor.select_algorithm
 
 
-@contextmanager
-def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
+def candidates_noted(candidates: list[Candidate]) -> AbstractContextManager[None]:
     """While active, what Inductor would time is added to `candidates`, and the first template
     is taken; where there is none, the first.
     """
@@ -75,8 +74,7 @@ def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
         candidates.extend(_candidate(name, place, choice, choice is taken) for choice in choices)
         return original(cache, name, [taken], *args, **keywords)
 
-    with watched(_selection.AlgorithmSelectorCache, __call__=choose):
-        yield
+    return watched(_selection.AlgorithmSelectorCache, __call__=choose)
 
 
 def _is_template(choice: Any) -> bool:
@@ -189,17 +187,15 @@ class _PassWatch:
     def _text(self, module: Any, state: fx_graphs.GraphState) -> str:
         known = self._known.get(module)
         if known is None or not fx_graphs.is_state(known[0], state):
-            known = self._known[module] = state, fx_graphs.graph_text(module)
+            known = self._known[module] = state, str(module.graph)
         return known[1]
 
 
-@contextmanager
-def passes_watched(passes: list[GraphPass]) -> Iterator[None]:
+def passes_watched(passes: list[GraphPass]) -> AbstractContextManager[None]:
     """While active, each FX pass of Inductor's is added to `passes`."""
     watch = _PassWatch(passes)
     observer = _observing.GraphTransformObserver
-    with watched(observer, __enter__=watch.entered, __exit__=watch.left):
-        yield
+    return watched(observer, __enter__=watch.entered, __exit__=watch.left)
 
 
 def _stage(observer: Any) -> str:
@@ -395,7 +391,7 @@ class _SchedulerWatch:
 
     def _ended(self, pair: Fusion) -> Fusion:
         """A pair as it came out: it may be in one kernel by way of others."""
-        both = _split(pair.first) | _split(pair.second)
+        both = {*pair.first.split("_"), *pair.second.split("_")}  # of "op0_op1", fused before
         if not pair.fused and any(both <= set(group) for group in self._lowering.groups):
             return replace(pair, fused=True, reason="")
         return pair
@@ -409,11 +405,6 @@ class _SchedulerWatch:
         self._lowering.launches += [launch for launch in launched if launch is not None]
         self._lowering.fusions = [self._ended(pair) for pair in self._pairs.values()]
         return result
-
-
-def _split(name: str) -> set[str]:
-    """The operations of a node that the scheduler has fused: "op0_op1"."""
-    return set(name.split("_"))
 
 
 def _names(node: Any) -> tuple[str, ...]:
@@ -537,19 +528,12 @@ def lower(
     ]
 
 
-@contextmanager
-def _output_strides_kept() -> Iterator[None]:
+def _output_strides_kept() -> AbstractContextManager[None]:
     """Inductor passes AOTAutograd the strides of its outputs, except where other code runs."""
     context = torch._guards.TracingContext.try_get()
-    before = getattr(context, "output_strides", None)
-    if context is None or before is None:
-        yield
-        return
-    context.output_strides = []
-    try:
-        yield
-    finally:
-        context.output_strides = before
+    if getattr(context, "output_strides", None) is None:
+        return nullcontext()
+    return replaced(context, output_strides=[])
 
 
 def kernel_sources(wrapper: str) -> Iterator[tuple[str, str, str]]:
@@ -574,17 +558,14 @@ UNFUSED: dict[str, Any] = {"max_fusion_size": 1}
 """Options with which the scheduler fuses nothing: every pair "exceeds max fusion"."""
 
 
-@contextmanager
-def caches_off() -> Iterator[None]:
+def caches_off() -> AbstractContextManager[Any]:
     """While active, every graph is compiled anew: one in Inductor's cache would be found whatever
     is switched off. Not every torch takes this as an option of torch.compile.
     """
-    with _config.patch(force_disable_caches=True):
-        yield
+    return _config.patch(force_disable_caches=True)  # type: ignore[no-any-return]
 
 
-@contextmanager
-def nothing_inlined() -> Iterator[None]:
+def nothing_inlined() -> AbstractContextManager[None]:
     """While active, what a node computes from other values is stored, and not written into the
     loops of its users.
 
@@ -602,12 +583,12 @@ def nothing_inlined() -> Iterator[None]:
             result.realize()
         return result
 
-    with watched(_graph.GraphLowering, run_node=run_node):
-        yield
+    return watched(_graph.GraphLowering, run_node=run_node)
 
 
 # A graph of ATen operations, written out in torch's primitive ones.
 
+_map_arg: Any = torch.fx.node.map_arg
 _traceback: Any = torch.fx.traceback
 
 
@@ -699,14 +680,14 @@ class _WrittenOut:
             copied = self._graph.node_copy(node, self._values.__getitem__)
             copied.meta.update(_traceback.get_current_meta())
             return copied
-        args, kwargs = _with_nodes(self._values.__getitem__, (node.args, node.kwargs))
+        args, kwargs = _map_arg((node.args, node.kwargs), self._values.__getitem__)
         if node.target is operator.getitem:
             return args[0][args[1]]
         traced = self._traced[kind]
         values = dict(zip(traced.inputs, _nodes_in((args, kwargs)), strict=True))
         for inner in traced.body:
             values[inner] = self._copied(inner, values)
-        return torch.fx.node.map_arg(traced.result, values.__getitem__)
+        return _map_arg(traced.result, values.__getitem__)
 
     def _trace(self, kinds: Mapping[Any, torch.fx.Node]) -> None:
         taken = [list(_nodes_in((node.args, node.kwargs))) for node in kinds.values()]
@@ -741,7 +722,7 @@ class _WrittenOut:
     ) -> torch.fx.Node:
         if node.op != "call_function":
             raise NotImplementedError(f"{node.op} within one operation")
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        args, kwargs = _map_arg((node.args, node.kwargs), values.__getitem__)
         name = getattr(getattr(node.target, "overloadpacket", node.target), "__name__", None)
         copied = self._graph.create_node("call_function", node.target, args, kwargs, name)
         copied.meta = {**_traceback.get_current_meta(), "val": node.meta.get("val")}
@@ -761,7 +742,7 @@ def _kind_of(node: torch.fx.Node) -> Any:
     """What is the same for nodes that are written out alike."""
     values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
     kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in values)
-    blank = _with_nodes(lambda _one: _PLACE, (node.args, node.kwargs))
+    blank = _map_arg((node.args, node.kwargs), lambda _node: "<tensor>")
     return node.target, repr(blank), kinds
 
 
@@ -772,20 +753,10 @@ def _like(node: torch.fx.Node) -> Any:
 
 
 def _called(node: torch.fx.Node, tensors: Iterator[Any]) -> Any:
-    args, kwargs = _with_nodes(lambda _one: next(tensors), (node.args, node.kwargs))
+    args, kwargs = _map_arg((node.args, node.kwargs), lambda _node: next(tensors))
     return cast(Callable[..., Any], node.target)(*args, **kwargs)
 
 
-_PLACE = "<tensor>"
-
-
-def _with_nodes(change: Callable[[torch.fx.Node], Any], arguments: Any) -> Any:
-    """Arguments of a node with the nodes among them changed."""
-    return fx_graphs.with_leaves(
-        lambda leaf: change(leaf) if isinstance(leaf, torch.fx.Node) else leaf, arguments
-    )
-
-
 def _nodes_in(arguments: Any) -> Iterator[torch.fx.Node]:
-    """The nodes among arguments, in the order in which `_with_nodes` comes to them."""
+    """The nodes among arguments, in the order in which `_map_arg` comes to them."""
     yield from (leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.fx.Node))

@@ -11,7 +11,7 @@ import io
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
@@ -229,8 +229,7 @@ def _noting_pointers(
     return original(translator, left, right, symbol, *args)
 
 
-@contextmanager
-def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
+def bytecode_heard(bytecode: list[Bytecode]) -> AbstractContextManager[object]:
     """While active, each function that Dynamo rewrites is added to `bytecode`."""
 
     def hook(original: CodeType, rewritten: CodeType) -> None:
@@ -245,11 +244,7 @@ def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
             )
         )
 
-    handle = _frames.register_bytecode_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return _frames.register_bytecode_hook(hook)  # type: ignore[no-any-return]
 
 
 def _disassembled(code: CodeType) -> str:
@@ -273,10 +268,10 @@ def _initialized() -> None:
 def called_lazily(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function with lazy tensors; its results and arguments are on the CPU."""
     _initialized()
-    lazy = pytree.tree_map(_to_lazy, args)
+    lazy = pytree.tree_map_only(torch.Tensor, lambda given: given.detach().to("lazy"), args)
     made = function(*lazy)
     _lazy.mark_step()  # what is written down so far becomes one program
-    result = pytree.tree_map(_to_cpu, made)
+    result = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, made)
     for mine, theirs in zip(pytree.tree_leaves(args), pytree.tree_leaves(lazy), strict=True):
         if isinstance(mine, torch.Tensor):
             with torch.no_grad():
@@ -299,11 +294,3 @@ def operations_sent_on() -> list[str]:
 def forget() -> None:
     """Begin to count again."""
     _metrics.reset()
-
-
-def _to_lazy(value: Any) -> Any:
-    return value.detach().to("lazy") if isinstance(value, torch.Tensor) else value
-
-
-def _to_cpu(value: Any) -> Any:
-    return value.cpu() if isinstance(value, torch.Tensor) else value

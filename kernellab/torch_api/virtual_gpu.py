@@ -294,11 +294,8 @@ def seeing_gpu(
 
 
 def _told(name: str, applied: Counter[str], function: Any, /, *args: Any, **keywords: Any) -> Any:
-    before, _asking.is_inside = _asking.is_inside, True
-    try:
+    with replaced(_asking, is_inside=True):
         result = function(*args, **keywords)
-    finally:
-        _asking.is_inside = before
     applied[name] += result is not NotImplemented
     return result
 
@@ -321,12 +318,9 @@ def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
     ) -> Any:
         if not _asking.is_inside:
             return dispatch(mode, function, types, args, kwargs)
-        _asking.is_inside = False
-        try:
+        with replaced(_asking, is_inside=False):
             args, kwargs = moved_devices(args, kwargs, here)
             return dispatch(mode, function, types, args, kwargs)
-        finally:
-            _asking.is_inside = True
 
     device = vars(_fakes.FakeTensor)["device"]
     with (
@@ -536,10 +530,6 @@ def drawing_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return _with_targets(module, lambda node: _DRAWN_ALIKE.get(node.target, node.target))
 
 
-def _not_checkpointed(module: torch.fx.GraphModule, *args: Any, **_options: Any) -> Any:
-    return module(*args)
-
-
 def _attention_alike(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -561,7 +551,7 @@ def _attention_alike(
 
 _DRAWN_ALIKE: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.scaled_dot_product_attention: _attention_alike,
-    torch.ops.higher_order.tag_activation_checkpoint: _not_checkpointed,
+    torch.ops.higher_order.tag_activation_checkpoint: lambda module, *args, **_: module(*args),
 }
 
 

@@ -185,7 +185,10 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
     arguments = arguments or _usual_arguments(target)
     with freed_after(triton_api.parse_mlir(text, target)) as module:
         manager = libtriton.ir.pass_manager(module.context)
-        _allocation_pass(target)(manager, *arguments)
+        if target.backend == "cuda":
+            libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, *arguments)
+        else:
+            libtriton.amd.passes.ttgpuir.add_allocate_shared_memory(manager, *arguments)
         manager.run(module, "allocation")
         return int(module.get_int_attr("ttg.shared") or 0)
 
@@ -217,9 +220,3 @@ def _usual_arguments(target: Target) -> tuple[Any, ...]:
 
 
 _ALLOCATIONS = ("allocate_shared_memory", "allocate_shared_memory_nv")
-
-
-def _allocation_pass(target: Target) -> Any:
-    if target.backend == "cuda":
-        return libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
-    return libtriton.amd.passes.ttgpuir.add_allocate_shared_memory

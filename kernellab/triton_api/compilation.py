@@ -158,18 +158,13 @@ def compile_natively(
         ExitStack() as made,
     ):
 
-        def told_ir(*arguments: Any) -> Any:
+        def told_ir(gpu: Any, parsed: Any, *arguments: Any) -> Any:
             """Translate errors of the front end here: on the way out of `triton.compile` an error
             loses Triton's frames, and with them the kernel's variables, which fixes are made of.
             """
-
-            def attempt(variant: Any) -> None:
-                kept = specialization_of_variant(variant, specialization)
-                with freed_after(make_source(variant, kept).make_ir(*arguments)):
-                    pass
-
+            attempt = attempt_with(specialization, target, parsed)
             with translated_errors(kernel, target, attempt=attempt):
-                module = made.enter_context(freed_after(make_ir(*arguments)))
+                module = made.enter_context(freed_after(make_ir(gpu, parsed, *arguments)))
                 check_instructions(module, kernel, target)
                 return module
 

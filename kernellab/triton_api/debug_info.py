@@ -18,7 +18,8 @@ from triton.compiler.code_generator import CodeGenerator
 from triton.language import core
 from triton.runtime.jit import JITCallable
 
-from kernellab.common.patches import WhileAnyThread, replaced
+from kernellab.common.patches import WhileAnyThread, replaced, variable_is
+from kernellab.common.saved_files import SavedValue
 from kernellab.triton_api.functions import definition_of
 
 
@@ -83,7 +84,7 @@ def held(value: Any, handles: Handles) -> Held:
         return Constant(value.value)
     if isinstance(value, core.tensor):
         if value.type.is_ptr() and value.type.element_ty.is_block():
-            return Constant(_Unshown("a block pointer"))
+            return Constant(SavedValue("<a block pointer>"))
         kind = value.type.scalar
         is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
         return Operand(handles.add(value.handle), is_unsigned)
@@ -101,16 +102,6 @@ def held(value: Any, handles: Handles) -> Held:
         members = {n: v for n, v in vars(value).items() if isinstance(v, core.base_value)}
         return Group(type(value).__name__, {n: held(v, handles) for n, v in members.items()})
     return Constant(value)
-
-
-@dataclass(frozen=True)
-class _Unshown:
-    """Stands for a value that has no picture in Python."""
-
-    what: str
-
-    def __repr__(self) -> str:
-        return f"<{self.what}>"
 
 
 # `breakpoint()` and `print(x)` in kernels, which Triton's front end refuses, as what it takes.
@@ -137,12 +128,8 @@ def is_breakpoint(node: ast.AST) -> bool:
 @contextmanager
 def debugging_statements_are_read() -> Iterator[None]:
     """While active, what this thread's front end reads is rewritten, in any function."""
-    token = _is_reading.set(True)
-    try:
-        with _reader_in_place:
-            yield
-    finally:
-        _is_reading.reset(token)
+    with variable_is(_is_reading, True), _reader_in_place:
+        yield
 
 
 _is_reading: ContextVar[bool] = ContextVar("kernellab_debugging_statements", default=False)
@@ -287,12 +274,8 @@ _current: ContextVar[list[DebugRecord] | None] = ContextVar("kernellab_marks", d
 def recording_debug_info() -> Iterator[list[DebugRecord]]:
     """While active, this thread's front end adds debug records to modules; yields their list."""
     records: list[DebugRecord] = []
-    token = _current.set(records)
-    try:
-        with _generator_in_place:
-            yield records
-    finally:
-        _current.reset(token)
+    with variable_is(_current, records), _generator_in_place:
+        yield records
 
 
 def current_records() -> list[DebugRecord] | None:

@@ -201,9 +201,9 @@ def translated_errors(
             raise _assembler_error(error, kernel, target, printed) from error
         except Exception as error:  # also of LLVM, and of constant functions of the user's
             printed = output.take()
-            if name := _python_function(error):
-                raise _python_function_error(name, kernel, target) from error
-            if (refused := _foreign_function_error(error, kernel, target, attempt)) is not None:
+            refused = _python_function_error(error, kernel, target)
+            refused = refused or _foreign_function_error(error, kernel, target, attempt)
+            if refused is not None:
                 raise refused from error
             if not all(
                 _is_text(definition_of(function).file) for function in reachable_functions(kernel)
@@ -233,8 +233,7 @@ def _front_end_error(
     refusal = Refusal(words_shown, refusing, node, scope, inner)
     if (fix := fix_of(refusal)) is not None:
         reason, advice = refusal.explained_by(fix)
-    lead = f"Triton cannot compile {kernel.__name__!r}"
-    refused = _refused(lead, target, reason, position, kernel, advice=advice)
+    refused = _refused(target, reason, position, kernel, advice=advice)
     return refused if fix is None else _with_tried(refused, refusal, fix, attempt, kernel)
 
 
@@ -259,17 +258,18 @@ def _with_tried(
 
 
 def _refused(
-    lead: str,
     target: Target,
     reason: str,
     position: SourcePosition | None,
     kernel: Any = None,
     *,
+    lead: str = "",
     advice: str = "",
     failed_pass: str | None = None,
     pass_names: str = "",
 ) -> CompileError:
     """What the compiler refuses: "LEAD for sm_90: REASON, in the pass PASS_NAMES"."""
+    lead = lead or f"Triton cannot compile {kernel.__name__!r}"
     where = f", in the pass {pass_names}" if pass_names else ""
     return CompileError(
         f"{lead} for {target}: {reason.removesuffix('.') if where else reason}{where}",
@@ -313,7 +313,6 @@ def _is_text(path: str) -> bool:
 
 def _path_error(kernel: Any, target: Target) -> CompileError:
     return _refused(
-        f"Triton cannot compile {kernel.__name__!r}",
         target,
         "the path of its file is not UTF-8, and Triton has to write it down.",
         definition_of(kernel),
@@ -344,20 +343,17 @@ def _cause_of(error: BaseException) -> str:
     return f"{type(cause).__name__} {cause}".strip()
 
 
-def _python_function(error: Exception) -> str | None:
-    """The plain Python function called by a kernel, if Triton complains about one."""
+def _python_function_error(error: Exception, kernel: Any, target: Target) -> CompileError | None:
+    """What Triton says of a plain Python function that a kernel calls; None of anything else."""
     match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
-    return match[1].rpartition(".")[2] if match else None
-
-
-def _python_function_error(name: str, kernel: Any, target: Target) -> CompileError:
-    position = definition_of(kernel)
+    if match is None:
+        return None
+    name, position = match[1].rpartition(".")[2], definition_of(kernel)
     for function in reachable_functions(kernel):
         for node in ast.walk(function.parse()):
             if name in (getattr(node, "id", None), getattr(node, "attr", None)):
                 position = position_in(function, node)
     return _refused(
-        f"Triton cannot compile {kernel.__name__!r}",
         target,
         f"{name!r} is a plain Python function.",
         position,
@@ -378,10 +374,9 @@ def _foreign_function_error(
             continue
         refusal = Refusal(words, function, call.node)
         if fix := fix_of(refusal):
-            lead = f"Triton cannot compile {kernel.__name__!r}"
             position = position_in(function, call.node)
             reason, advice = refusal.explained_by(fix)
-            refused = _refused(lead, target, reason, position, kernel, advice=advice)
+            refused = _refused(target, reason, position, kernel, advice=advice)
             return _with_tried(refused, refusal, fix, attempt, kernel)
     return None
 
@@ -432,7 +427,6 @@ def _pass_error(
     if fix := fix_of(refusal):
         words, advice = refusal.explained_by(fix)
     return _refused(
-        f"Triton cannot compile {kernel.__name__!r}",
         target,
         words,
         position,
@@ -470,11 +464,11 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
             advice = f"Line {numbers[0]} of the PTX is: {lines[numbers[0] - 1].strip()}"
             advice += _quoted_path(lines[numbers[0] - 1])
     return _refused(
-        f"ptxas cannot assemble {kernel.__name__!r}",
         target,
         words,
         position,
         kernel,
+        lead=f"ptxas cannot assemble {kernel.__name__!r}",
         advice=advice,
         failed_pass="sass.ptxas",
     )
@@ -598,7 +592,7 @@ def ptxas_diagnostic(printed: str, given: IrText, target: Target) -> CompileErro
     if given.language == "ptx" and numbers:
         position = SourcePosition(given.file, numbers[0])
     lead = f"ptxas cannot assemble {given.file}"
-    return _refused(lead, target, words, position, failed_pass="sass.ptxas")
+    return _refused(target, words, position, lead=lead, failed_pass="sass.ptxas")
 
 
 def text_diagnostic(
@@ -623,10 +617,10 @@ def text_diagnostic(
     elif failed_assertion := _failed_assertion(printed):
         words = failed_assertion
     return _refused(
-        f"{given.file} cannot be compiled",
         target,
         words,
         position,
+        lead=f"{given.file} cannot be compiled",
         failed_pass=running,
         pass_names=running or "",
     )

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from triton.compiler.compiler import max_shared_mem
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.patches import WhileAnyThread, all_replaced
+from kernellab.common.patches import WhileAnyThread, all_replaced, variable_is
 from kernellab.errors import NoGpu
 from kernellab.records import Target
 from kernellab.triton_api.targets import compute_capability, gpu_target
@@ -148,31 +148,22 @@ def emulated(emulation: Emulation) -> Iterator[None]:
         emulations.leave(emulation)
 
 
-@contextmanager
-def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
+def emulation_joined(emulation: Emulation | None) -> AbstractContextManager[object]:
     """While active, this thread is inside of an emulation too that another one entered, no longer
     than that one is. With None it is inside of none, so that Triton does not make and keep a driver
     of a GPU that is only emulated.
     """
-    token = _current.set(emulation)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return variable_is(_current, emulation)
 
 
-@contextmanager
-def current_target_is(target: Any) -> Iterator[None]:
+def current_target_is(target: Any) -> AbstractContextManager[None]:
     """While active, Triton takes `target`, in its own description, for this machine's GPU."""
-    with driver_is(_DriverFor(target)):
-        yield
+    return driver_is(_DriverFor(target))
 
 
-@contextmanager
-def driver_is(driver: Any) -> Iterator[None]:
+def driver_is(driver: Any) -> AbstractContextManager[None]:
     """While active, `driver` answers in the place of Triton's own; launches go as always."""
-    with emulated(_AnotherDriver(driver)):
-        yield
+    return emulated(_AnotherDriver(driver))
 
 
 @dataclass(frozen=True)

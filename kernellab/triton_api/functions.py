@@ -334,18 +334,16 @@ class _Names(ast.NodeVisitor):
         return later | dict.fromkeys(self._early, True)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        arguments = node.args
-        everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        everything += [
-            argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None
-        ]
-        early = [*arguments.defaults, *arguments.kw_defaults, node.returns]
-        for expression in (*early, *(argument.annotation for argument in everything)):
+        parts = list(ast.iter_child_nodes(node.args))
+        arguments = [part for part in parts if isinstance(part, ast.arg)]
+        defaults = [part for part in parts if not isinstance(part, ast.arg)]
+        annotations = (argument.annotation for argument in arguments)
+        for expression in (*defaults, node.returns, *annotations):
             if expression is not None:
                 names = _Names()
                 names.visit(expression)
                 self._early |= names._read.keys()
-        for argument in everything:
+        for argument in arguments:
             self._own[argument.arg] = (0, 0)
         for statement in node.body:
             self.visit(statement)

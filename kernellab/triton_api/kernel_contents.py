@@ -252,15 +252,12 @@ def _found(kernel: Any) -> MadeOf:
     return MadeOf(functions, tuple(walk.names), tuple(walk.cells), tuple(walk.constants))
 
 
-def content_key(kernel: Any, pickled: Callable[[Any], bytes]) -> str:
+def content_of(kernel: Any) -> str:
     """A digest of all that a kernel is made of: sources, places, settings, and the values of
     globals, captured variables and attributes of modules, whoever of its functions names them.
-
-    Args:
-        kernel: a JIT function.
-        pickled: bytes of a value that has no literal text.
+    Equal digests mean equal results.
     """
-    described = _Description(pickled)
+    described = _Description()
     described.add(kernel)
     return hashlib.sha256(
         "\n".join(described.lines).encode("utf-8", "backslashreplace")
@@ -270,9 +267,8 @@ def content_key(kernel: Any, pickled: Callable[[Any], bytes]) -> str:
 class _Description:
     """The lines that say what a kernel is made of."""
 
-    def __init__(self, pickled: Callable[[Any], bytes]) -> None:
+    def __init__(self) -> None:
         self.lines: list[str] = []
-        self._pickled = pickled
         self._numbers: dict[int, int] = {}
 
     def add(self, function: Any) -> int:
@@ -318,7 +314,10 @@ class _Description:
             return f"function {self.add(value)}"
         if getattr(value, "__triton_aggregate__", False):
             return f"{value.__qualname__} {[self._text(attr) for attr in value.hash_attrs]}"
-        return f"pickled {hashlib.sha256(self._pickled(value)).hexdigest()}"
+        content = (
+            _dumped(value) if _travels(value) else repr(value).encode(errors="backslashreplace")
+        )
+        return f"pickled {hashlib.sha256(content).hexdigest()}"
 
 
 # Kernels that travel to other processes: pickled by what they are made of, since a notebook's
@@ -351,14 +350,18 @@ def pack(value: Any) -> bytes:
     """`value`, which may hold kernels, as bytes that `unpack` reads in another process of the same
     Python version. Raises ArgumentError: a part of it cannot be pickled.
     """
-    buffer = io.BytesIO()
     try:
-        KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+        return _dumped(value)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
             f"The argument cannot be sent to another process: {error}",
             advice="Your own functions and objects must be importable in that process.",
         ) from error
+
+
+def _dumped(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
 
 
@@ -367,7 +370,7 @@ def unpack(packed: bytes) -> Any:
     that is not installed here.
     """
     try:
-        value = pickle.loads(packed)
+        return pickle.loads(packed)
     except (ImportError, AttributeError, ValueError, EOFError) as error:
         raise ArgumentError(
             f"The data that was sent cannot be read: {error}",
@@ -375,7 +378,6 @@ def unpack(packed: bytes) -> Any:
                 "Every process needs the same Python version, and the modules that the kernel uses."
             ),
         ) from error
-    return value
 
 
 def _named(module: str, qualname: str) -> Any:
@@ -444,7 +446,7 @@ def _travels(value: Any) -> bool:
     if isinstance(value, JITCallable | ModuleType):
         return True
     try:
-        KernelPickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL).dump(value)
+        _dumped(value)
     except Exception:  # objects of the user's refuse to be pickled with any error
         return False
     return True
@@ -520,19 +522,6 @@ def _empty_module(name: str) -> ModuleType:
 
 def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:
     vars(module).update(contents)
-
-
-def content_of(kernel: Any) -> str:
-    """A digest of all that is shipped of a kernel: equal digests mean equal results."""
-    return content_key(kernel, _pickled)
-
-
-def _pickled(value: Any) -> bytes:
-    if not _travels(value):
-        return repr(value).encode("utf-8", "backslashreplace")
-    buffer = io.BytesIO()
-    KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
-    return buffer.getvalue()
 
 
 def with_source(

@@ -19,7 +19,13 @@ from typing import Any
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.saved_files import MOST_LINES, SavedData, value_of, value_to_json
+from kernellab.common.saved_files import (
+    MOST_LINES,
+    SavedData,
+    SavedValue,
+    value_of,
+    value_to_json,
+)
 from kernellab.errors import KernelLabError, show_no_other_lines
 from kernellab.records import Specialization
 from kernellab.triton_api.debug_info import (
@@ -227,18 +233,8 @@ def _held_from_json(data: Mapping[str, Any]) -> Held:
         parts = {str(name): _held_from_json(part) for name, part in data["parts"].items()}
         return Group(str(data["group"]), parts)
     if "words" in data:
-        return Constant(_Words(str(data["words"])))
+        return Constant(SavedValue(str(data["words"])))
     return Constant(value_of(SavedData(data["constant"])))
-
-
-@dataclass(frozen=True)
-class _Words:
-    """Stands for an object of another process."""
-
-    words: str
-
-    def __repr__(self) -> str:
-        return self.words
 
 
 def give_module(

@@ -153,7 +153,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         keywords: dict[str, Any],
     ) -> None:
         """Remember a pass; `adder`, which is at `path`, adds it to a pass manager."""
-        name = pass_name(path.rpartition(".")[2])
+        name = path.rpartition(".")[2].removeprefix("add_")  # which a few adders do not have
         call = self._session.call(name, (*arguments, *keywords.values()), path)
         if self._has_plugin_passes():
             adder(self, *arguments, **keywords)
@@ -205,9 +205,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
 
 
 def _add(call: PassCall, manager: Any) -> None:
-    adder: Any = libtriton
-    for name in call.adder.split("."):
-        adder = getattr(adder, name)
+    adder: Any = functools.reduce(getattr, call.adder.split("."), libtriton)
     adder(manager, *call.arguments)
 
 
@@ -239,11 +237,6 @@ def _passing_on(path: str, real: Callable[..., Any]) -> Callable[..., Any]:
         return real(*arguments, **keywords)
 
     return call
-
-
-def pass_name(adder: str) -> str:
-    """ "add_coalesce" is the pass "coalesce"; a few adders have no such prefix."""
-    return adder.removeprefix("add_")
 
 
 class _Ir:
@@ -313,13 +306,11 @@ _PATCHED = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
 @contextmanager
 def patched(backend: Any, session: WatchedCompilation) -> Iterator[None]:
     """Put the patches into the backend's module, for this thread's compilation to see."""
-    before = _current.session
-    with _patches_in(sys.modules[type(backend).__module__]):
-        _current.session = session
-        try:
-            yield
-        finally:
-            _current.session = before
+    with (
+        _patches_in(sys.modules[type(backend).__module__]),
+        replaced(_current, session=session),
+    ):
+        yield
 
 
 @functools.cache
@@ -338,8 +329,7 @@ def _patches_in(module: ModuleType) -> WhileAnyThread:
     return WhileAnyThread(begin)
 
 
-@contextmanager
-def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
+def kernels_become(adopt: Callable[[Any], None], file: str) -> AbstractContextManager[None]:
     """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function
     in `file` is handed to `adopt`.
 
@@ -357,8 +347,7 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
             if type(kernel) in (JITFunction, GluonJITFunction):
                 adopt(kernel)
 
-    with replaced(JITFunction, __init__=initialize_and_adopt):
-        yield
+    return replaced(JITFunction, __init__=initialize_and_adopt)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ from kernellab.triton_api.patches import (
     PassCall,
     WatchedCompilation,
     Watcher,
-    pass_name,
     patched,
 )
 from kernellab.triton_api.stages import (
@@ -71,7 +70,7 @@ def pass_adders(backend: str) -> Mapping[str, str]:
             if isinstance(getattr(namespace, name), ModuleType):
                 waiting.append(f"{path}.{name}")
             elif name.startswith("add_"):
-                texts.setdefault(pass_name(name), f"{path}.{name}")
+                texts.setdefault(name.removeprefix("add_"), f"{path}.{name}")
     return texts
 
 
@@ -307,7 +306,9 @@ def compile_text(
         parsed = backend.parse_options({**dict(options), **_options_in(given, start)})
         if not isinstance(start, str):
             freed.enter_context(freed_after(start))
-            watcher.module_made(_start_of(given), time.perf_counter() - started, start)
+            is_kernels = given.language == FRONT_END_STAGE  # or somebody gave the text
+            call = FRONT_END if is_kernels else PassCall(given.language, "given_text", 1)
+            watcher.module_made(call, time.perf_counter() - started, start)
         stages = stage_functions(backend, parsed, given.gluon)
         if given.language != FRONT_END_STAGE:
             names = list(stages)
@@ -328,13 +329,6 @@ def _read(given: IrText, backend: Any) -> Any:
 
 
 _MLIR_LANGUAGES = ("ttir", "glir", "ttgir")
-
-
-def _start_of(given: IrText) -> PassCall:
-    """The first entry of the record: a kernel's own module, or a text that somebody gave."""
-    if given.language == FRONT_END_STAGE:
-        return FRONT_END
-    return PassCall(given.language, "given_text", 1)
 
 
 def _options_in(given: IrText, module: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from triton._C import libtriton
@@ -91,21 +91,13 @@ def _with_files_in(folder: str, function: Any) -> Any:
     """A backend's function with its temporary files in a folder, since Triton may leave them."""
     if not isinstance(function, FunctionType) or function.__globals__.get("tempfile") != tempfile:
         return function  # of a version, or a tool, that no one has seen yet
-    names = {**function.__globals__, "tempfile": _TemporaryFiles(folder)}
+    make = partial(tempfile.NamedTemporaryFile, dir=folder)
+    files = SimpleNamespace(**{**vars(tempfile), "NamedTemporaryFile": make})
+    names = {**function.__globals__, "tempfile": files}
     code, defaults, cells = function.__code__, function.__defaults__, function.__closure__
     copied = FunctionType(code, names, function.__name__, defaults, cells)
     copied.__kwdefaults__ = function.__kwdefaults__
     return copied
-
-
-class _TemporaryFiles:
-    """The module `tempfile`, for files in one folder."""
-
-    def __init__(self, folder: str) -> None:
-        self.NamedTemporaryFile = partial(tempfile.NamedTemporaryFile, dir=folder)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(tempfile, name)
 
 
 _HEADER = struct.Struct("<16s16x2Q6x4H")

@@ -98,7 +98,7 @@ def test_an_operation_that_accesses_memory(monkeypatch) -> None:
 
     @lowers(LoadOnceOp)
     def load_once(op: LoadOnceOp, value: Emitter) -> Expression:
-        return _loaded(op.pointer, value)
+        return _loaded(op, value)
 
     x, out = torch.rand(16), torch.zeros(16)
     run_with(monkeypatch, "tt.load", LoadOnceOp, 2, x, out)

@@ -209,13 +209,10 @@ def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator
             if _any(op.operands, varying):
                 yield from op.results
         case _:
-            if _differs_by_itself(op) or _any(op.operands, varying):
+            # Of atomics, each update finds what another one left.
+            differs_by_itself = has(op, VariesByProgram) or global_effect(op) == "atomic"
+            if differs_by_itself or _any(op.operands, varying):
                 yield from op.results
-
-
-def _differs_by_itself(op: Operation) -> bool:
-    """Whether results differ though operands do not: each update finds what another one left."""
-    return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 
 def _any(values: Iterable[SSAValue], varying: Container[SSAValue]) -> bool:
@@ -253,14 +250,9 @@ def underlying_objects(
     entry: dict[SSAValue, UnderlyingObject] = {a: a for a in arguments if is_pointer(a.type)}
     entry |= {a: ADDRESS for a, is_address in zip(arguments, addresses) if is_address}
     operations = list(function.walk())
-    unknown = dict.fromkeys(_pointers_in(operations), ADDRESS)
+    values = (value for op in operations for value in (*op.results, *flow.arguments_inside(op)))
+    unknown = {value: ADDRESS for value in values if is_pointer(value.type)}
     return unknown | flow.analyze(operations, _PointsInto(entry, points_into))
-
-
-def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
-    for op in operations:
-        values = (*op.results, *flow.arguments_inside(op))
-        yield from (value for value in values if is_pointer(value.type))
 
 
 @dataclass(frozen=True)
@@ -429,13 +421,9 @@ def is_spin_loop(loop: mlir.WhileOp) -> bool:
     Such a loop reads memory by an atomic or a volatile load;
     or its condition depends on a plain load from an address that is the same in every iteration.
     """
-    return any(map(_asks_memory, loop.walk())) or any(
+    return any(is_volatile(op) or (op.results and has(op, Atomic)) for op in loop.walk()) or any(
         _loads_the_same_place(op, loop) for op in _deciding(loop)
     )
-
-
-def _asks_memory(op: Operation) -> bool:
-    return is_volatile(op) or (bool(op.results) and has(op, Atomic))
 
 
 def _loads_the_same_place(op: Operation, loop: mlir.WhileOp) -> bool:

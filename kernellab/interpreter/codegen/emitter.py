@@ -9,14 +9,15 @@ name, file and lines.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from kernellab.common.patches import replaced
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
@@ -249,10 +250,9 @@ class Emitter(CodeWriter):
     def leave(self, values: Sequence[SSAValue]) -> None:
         """The end of the function, which returns `values`; a kernel's needs no code."""
 
-    @contextmanager
-    def without_line(self) -> Iterator[None]:
+    def without_line(self) -> AbstractContextManager[None]:
         """Inside are statements that pass values on, which no line of the kernel says."""
-        yield
+        return nullcontext()
 
     # Facts about values
 
@@ -368,12 +368,9 @@ class Emitter(CodeWriter):
         """`yield True`: the program does not wait, but others may go on here."""
         self.statement(ast.Expr(ast.Yield(ast.Constant(True))))
 
-    @contextmanager
-    def only(self, active: str) -> Iterator[None]:
+    def only(self, active: str) -> AbstractContextManager[None]:
         """Inside, only the programs that the variable `active` names take part."""
-        before, self.active = self.active, variable(active)
-        yield
-        self.active = before
+        return replaced(self, active=variable(active))
 
     def active_programs(self) -> Expression | None:
         """The variable that says which programs take part, or None where all do."""
@@ -419,7 +416,10 @@ class Emitter(CodeWriter):
             self._expect(block)
         for op in first.ops:
             if prologue is not None and self._is_hoistable(op):
-                self._hoist(op, prologue)
+                self._scopes.append(prologue)
+                self.operation(op)
+                self._scopes.pop()
+                self._hoisted.update(op.results)
             else:
                 self.operation(op)
         for block in later:
@@ -531,13 +531,6 @@ class Emitter(CodeWriter):
         arguments = tuple(variable(name) for name in self._buffers.values())
         self.assign(self._everything, address_space.AddressSpace(arguments))
         return self._scopes.pop()
-
-    def _hoist(self, op: Operation, prologue: list[ast.stmt]) -> None:
-        """Lower an operation that no program changes into the outer function."""
-        self._scopes.append(prologue)
-        self.operation(op)
-        self._scopes.pop()
-        self._hoisted.update(op.results)
 
     # Blocks that programs are sent to
 

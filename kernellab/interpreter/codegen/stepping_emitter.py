@@ -9,7 +9,7 @@ import copy
 import dis
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from types import CodeType
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from kernellab.common.patches import replaced
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.codegen import analyses, emitter
 from kernellab.interpreter.codegen.code_writer import function_definition
@@ -445,7 +446,10 @@ class SteppingEmitter(emitter.Emitter):
                 if record.kind != "enter":
                     self.assign(name, self._shown(held, op.operands))
             if self._around.traced and record.names and record.kind != "enter":
-                self._emit_names_event(tuple(record.names))
+                names = tuple(record.names)
+                values = tuple(map(read_of_kernel, names))
+                event = variable(HOOK).bound(self.constant(names, hint="names"), values)
+                self.statement(ast.Expr(event.node))
 
     def _begin_line(self, record: DebugRecord) -> None:
         with self.at_line(record.line):
@@ -462,11 +466,6 @@ class SteppingEmitter(emitter.Emitter):
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
-
-    def _emit_names_event(self, names: tuple[str, ...]) -> None:
-        values = tuple(map(read_of_kernel, names))
-        event = variable(HOOK).bound(self.constant(names, hint="names"), values)
-        self.statement(ast.Expr(event.node))
 
     def _emit_operation_event(self, op: Operation) -> None:
         """Hand the results of an operation to the hook, None for one that no one looks at."""
@@ -514,18 +513,12 @@ class SteppingEmitter(emitter.Emitter):
 
     # Statements
 
-    @contextmanager
-    def without_line(self) -> Iterator[None]:
+    def without_line(self) -> AbstractContextManager[None]:
         """Inside, statements are at the last line, so that no debugger stops there."""
-        outer, self._has_no_line = self._has_no_line, True
-        yield
-        self._has_no_line = outer
+        return replaced(self, _has_no_line=True)
 
-    @contextmanager
-    def at_line(self, line: int) -> Iterator[None]:
-        outer, self._fixed_line = self._fixed_line, line
-        yield
-        self._fixed_line = outer
+    def at_line(self, line: int) -> AbstractContextManager[None]:
+        return replaced(self, _fixed_line=line)
 
     _fixed_line: int | None = None
 
@@ -540,7 +533,8 @@ class SteppingEmitter(emitter.Emitter):
     def _collected(self) -> Iterator[list[ast.stmt]]:
         with super()._collected() as collected:
             if not self._has_no_line:
-                self._straight = self._own_line()
+                frame = self._frame()
+                self._straight = self._line if frame is None else frame.line
             yield collected
 
     @contextmanager
@@ -563,10 +557,6 @@ class SteppingEmitter(emitter.Emitter):
             return None
         # The front end places what starts groups of warps at the `def`.
         return None if frames[-1].line == self.record.line else frames[-1]
-
-    def _own_line(self) -> int:
-        frame = self._frame()
-        return self._line if frame is None else frame.line
 
     def fresh(self, hint: str) -> str:
         return super().fresh(f"_{hint.lstrip('_')}")

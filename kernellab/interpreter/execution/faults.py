@@ -10,7 +10,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy
 from xdsl.ir import Operation
@@ -138,11 +138,8 @@ Fault = (
     | PhaseNeverCompletes
     | DeadlockDetected
 )
-FAULTS = (
-    LaneFault, ReadOnlyStore, BufferOutsideAllocation, ExtraArrivals, NeverWaitedFor, NoBarrier,
-    PhaseNeverCompletes, DeadlockDetected,
-)  # fmt: skip
 """What running generated code raises."""
+FAULTS: tuple[type[Fault], ...] = get_args(Fault)
 
 
 def explain(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import replaced, variable_is
 from kernellab.interpreter.affine import SymbolicTile
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
@@ -51,16 +51,11 @@ def unsigned(value: Value, shape: tuple[int, ...]) -> Any:
 _IN_ROWS: ContextVar[bool] = ContextVar("kernellab_values_in_rows", default=False)
 
 
-@contextmanager
-def values_in_rows() -> Iterator[None]:
+def values_in_rows() -> AbstractContextManager[object]:
     """While active, a number's class is called "int32 = 128": JupyterLab's table of variables
     shows the class alone of a value that is not a Python number.
     """
-    before = _IN_ROWS.set(True)
-    try:
-        yield
-    finally:
-        _IN_ROWS.reset(before)
+    return variable_is(_IN_ROWS, True)
 
 
 def _number(number: Any) -> Any:
@@ -72,10 +67,8 @@ def _number(number: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _called(base: type, name: str) -> Any:
-    def as_ever(self: Any) -> str:
-        return repr(base(self))
-
-    return type(name, (base,), {"__slots__": (), "__repr__": as_ever})
+    members = {"__slots__": (), "__repr__": lambda number: repr(base(number))}
+    return type(name, (base,), members)
 
 
 _SHOWN = 64

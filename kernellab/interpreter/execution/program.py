@@ -231,21 +231,11 @@ BATCH_BYTES = 1024 * 1024
 """How large the largest tile of a batch may be:
 large enough that Python takes little of the time, small enough for a core's caches."""
 
-_LARGEST_RECYCLED = 31 * 1024 * 1024
-
-
-def _let_malloc_recycle_tiles() -> None:
-    """Free one large block, untouched, so that glibc keeps smaller ones for the next tile instead
-    of returning them.
-
-    glibc raises its mmap and trim thresholds to the size of a freed mapping, up to 32 MiB
-    (mallopt(3), M_MMAP_THRESHOLD). Until then every tile of some 100 KiB is mapped and faulted in
-    anew, which took half the time of a layer norm.
-    """
-    numpy.empty(_LARGEST_RECYCLED, numpy.uint8)
-
-
-_let_malloc_recycle_tiles()
+# One large block is freed, untouched, so that glibc keeps smaller ones for the next tile instead
+# of returning them: it raises its mmap and trim thresholds to the size of a freed mapping, up to
+# 32 MiB (mallopt(3), M_MMAP_THRESHOLD). Until then every tile of some 100 KiB is mapped and faulted
+# in anew, which took half the time of a layer norm.
+numpy.empty(31 * 1024 * 1024, numpy.uint8)
 
 
 @dataclass(frozen=True)

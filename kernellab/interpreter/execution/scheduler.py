@@ -419,7 +419,7 @@ def take_turns(
         idle: variables of that code that decide nothing while a program waits.
         preemption: how programs are preempted, if they are, or how many are alive at a time.
 
-    The last step raises NobodyMoves where programs wait for ever.
+    The last step raises DeadlockDetected where programs wait for ever.
     """
     live: list[RunningProgram] = []
     most = preemption.most if isinstance(preemption, Residency) else None

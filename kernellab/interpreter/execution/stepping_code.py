@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import functools
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -345,7 +346,7 @@ class _Maker:
         self._callees: dict[tuple[str, tuple[bool, ...], str], Callee] = {}
         self._made: list[SteppingFunction] = []
         self._breakpoints: dict[tuple[str, int], None] = {}
-        self._known_returns: dict[str, tuple[int | None, ...]] = {}
+        self._returns_into = functools.cache(self._found_returns)
         self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
@@ -369,18 +370,12 @@ class _Maker:
 
     def debug_record_of(self, op: Operation) -> DebugRecord | None:
         """What a debug record says; None for any other operation."""
-        match op:
-            case tt.PrintOp():
-                text = op.prefix.data
-            case tt.CallOp():
-                text = _symbol(op)
-            case _:
-                return None
-        return (
-            self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
-            if text.startswith(DEBUG_RECORD)
-            else None
-        )
+        if not isinstance(op, tt.PrintOp | tt.CallOp):
+            return None
+        text = op.prefix.data if isinstance(op, tt.PrintOp) else _symbol(op)
+        if not text.startswith(DEBUG_RECORD):
+            return None
+        return self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
 
     def takes_turns(self) -> bool:
         return self._batch.watched is not None
@@ -399,11 +394,6 @@ class _Maker:
         if self.debug_record_of(call) is not None:
             return ()
         return self._returns_into(_symbol(call))
-
-    def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
-        if symbol not in self._known_returns:
-            self._known_returns[symbol] = self._found_returns(symbol)
-        return self._known_returns[symbol]
 
     def _found_returns(self, symbol: str) -> tuple[int | None, ...]:
         function = self._functions[symbol]
@@ -430,18 +420,12 @@ class _Maker:
         return self._callees[key]
 
     def _described(self, function: tt.FuncOp, number: int, warp_group: str) -> Callee:
-        enter = next((op for op in function.body.walk() if self._enters(op)), None)
-        assert enter is not None, "every function has a statement"
-        record = self.debug_record_of(enter)
-        assert record is not None
+        records = ((op, self.debug_record_of(op)) for op in function.body.walk())
+        enter, record = next((op, r) for op, r in records if r is not None and r.kind == "enter")
         assert record.function is not None
         name = generated(f"{record.function.name}_{number}")
         is_coroutine = self._is_coroutine(function) or (warp_group and self._waits(function))
         return Callee(name, function, enter, record, bool(is_coroutine))
-
-    def _enters(self, op: Operation) -> bool:
-        record = self.debug_record_of(op)
-        return record is not None and record.kind == "enter"
 
     def _is_coroutine(self, function: tt.FuncOp) -> bool:
         if not self.takes_turns():
@@ -478,7 +462,9 @@ class _Maker:
         emitter = SteppingEmitter(
             callee.function, callee.record, names, addresses, returns_into, self, warp_group
         )
-        definition = emitter.definition(callee, names_id=self._names_id(callee, names))
+        # The program's id is among the kernel's locals, for a debugger.
+        names_id = callee.function is self._entry and PROGRAM_ID not in names and not self.traced
+        definition = emitter.definition(callee, names_id=names_id)
         code = _compiled(definition, source.file, source.name)
         # Codes are equal where only what they name differs, and those of two functions must not be.
         code = code.replace(co_consts=(*code.co_consts, callee.name))
@@ -490,10 +476,6 @@ class _Maker:
         self._variables |= emitter.variables()
         function = SteppingFunction(source, code, names, callee.name, emitter.constants)
         self._made.append(function)
-
-    def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
-        """Whether the program's id is among the function's locals: the kernel's, for a debugger."""
-        return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
     def _take_out_inlined_debug_records(self) -> None:
         """Where block pointers made helpers be inlined, their names are not those

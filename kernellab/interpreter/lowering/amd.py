@@ -1,4 +1,6 @@
-"""The `amdg` dialect, and the hints to AMD's scheduler that come with it."""
+"""The `amdg` dialect, and the hints to AMD's scheduler that come with it. Buffer instructions are
+lowered with the accesses of `tt` and `ttg`.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.codegen import expressions
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
-from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.ir import amd, tt
 from kernellab.ir.types import DotOperandEncoding
-
-# Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's. Stores and
-# atomics are lowered with those of `tt`.
-
-
-@lowers(amd.BufferLoadToLocalOp)
-def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> expressions.Expression:
-    store_shared(op.memory, loaded_buffer(op, value), value)
-    return TOKEN
-
-
-@lowers(amd.BufferLoadOp)
-def loaded_buffer(
-    op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter
-) -> expressions.Expression:
-    """What a buffer instruction loads."""
-    return expressions.memory.load(
-        value.buffer(op.pointer),
-        value.moved(op.pointer, op.offsets),
-        value.rank(op.offsets),
-        **expressions.given(
-            mask=value.optional(op.mask),
-            other=value.optional(op.other),
-            active=value.active_programs(),
-        ),
-    )
-
 
 # Microscaled operands
 

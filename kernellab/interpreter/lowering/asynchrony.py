@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
 from kernellab.interpreter.codegen.expressions import Expression, given, mbarriers, transfers
-from kernellab.interpreter.lowering.amd import loaded_buffer
-from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
+from kernellab.interpreter.lowering.tt import loaded
+from kernellab.interpreter.lowering.ttg import TOKEN
 from kernellab.interpreter.lowering.ttng import (
     arrivals_of_copies,
     at_barrier,
@@ -52,11 +52,7 @@ def _moves_product(op: mlir.SelectOp) -> bool:
 
 
 def _copy(op: ttg.AsyncCopyGlobalToLocalOp | amd.BufferLoadToLocalOp, emit: Emitter) -> Expression:
-    if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
-        loaded = loaded_globally(op, emit)
-    else:
-        loaded = loaded_buffer(op, emit)
-    _call("copy", op, emit, emit[op.memory], loaded)
+    _call("copy", op, emit, emit[op.memory], loaded(op, emit))
     return TOKEN
 
 

@@ -133,15 +133,16 @@ def integer_from_pointer(op: tt.PtrToIntOp, value: Emitter) -> Expression:
     return value.address(op.operand)
 
 
-@lowers(tt.LoadOp)
-def load(op: tt.LoadOp, value: Emitter) -> Expression:
-    other = None if op.other is None else value.passed(op.other, op.result)
-    return _loaded(op.pointer, value, mask=value.optional(op.mask), other=other)
+@lowers(tt.LoadOp, amd.BufferLoadOp)
+def loaded(op: Any, value: Emitter) -> Expression:
+    """What a load brings, or a copy to shared memory."""
+    other = None if op.other is None else value.passed(op.other, op.results[0])
+    return _loaded(op, value, mask=value.optional(op.mask), other=other)
 
 
 @lowers(tt.AtomicLoadOp)
 def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
-    return _loaded(op.pointer, value, mask=value.optional(op.mask))
+    return _loaded(op, value, mask=value.optional(op.mask))
 
 
 @lowers(tt.AtomicPollOp)
@@ -155,26 +156,27 @@ def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
     seen = value.fresh("seen")
     value.assign(seen, False)
     with value.forever():
-        matches = _loaded(op.pointer, value).equals(value[op.expected])
+        matches = _loaded(op, value).equals(value[op.expected])
         value.assign(seen, matches | variable(seen))
         value.leave_loop(variable(seen).all())
         value.end_turn()
     return variable(seen)
 
 
-def _loaded(pointer: SSAValue, value: Emitter, **optional: Expression | None) -> Expression:
+def _loaded(op: Any, value: Emitter, **optional: Expression | None) -> Expression:
     return memory.load(
-        value.buffer(pointer),
-        value[pointer],
-        value.rank(pointer),
+        value.buffer(op.pointer),
+        _offsets(op, value),
+        value.rank(getattr(op, "offsets", op.pointer)),
         **given(**optional, active=value.active_programs()),
     )
 
 
 def _offsets(op: Any, value: Emitter) -> Expression:
-    """The elements of an access: a tile of pointers', or a buffer instruction's."""
-    is_buffer = isinstance(op, amd.BufferStoreOp | amd.BufferAtomicRMWOp | amd.BufferAtomicCASOp)
-    return value.moved(op.pointer, op.offsets) if is_buffer else value[op.pointer]
+    """The elements of an access: a tile of pointers', or those of a buffer instruction, whose
+    pointer is one for all lanes.
+    """
+    return value.moved(op.pointer, op.offsets) if hasattr(op, "offsets") else value[op.pointer]
 
 
 @lowers(tt.StoreOp, tt.AtomicStoreOp, amd.BufferStoreOp)
@@ -545,8 +547,7 @@ def inline_assembly(op: tt.ElementwiseInlineAsmOp, value: Emitter) -> tuple[Expr
         value.everything,
         **given(active=value.active_programs()),
     )
-    results = value.evaluate("results", call)
-    return tuple(results.item(index) for index in range(len(op.results)))
+    return several(op, call, value)
 
 
 @lowers(tt.ExternElementwiseOp)

@@ -14,7 +14,6 @@ from kernellab.interpreter.codegen.expressions import (
     given,
     literal,
     mbarriers,
-    memory,
     numerics,
     products,
     shared_memory,
@@ -22,7 +21,8 @@ from kernellab.interpreter.codegen.expressions import (
     warp_groups,
 )
 from kernellab.interpreter.lowering.mlir import where
-from kernellab.ir import ttg, ttng
+from kernellab.interpreter.lowering.tt import loaded, several
+from kernellab.ir import amd, ttg, ttng
 from kernellab.ir.flow import yielded
 from kernellab.ir.types import MemDescType, TensorMemoryEncoding
 
@@ -144,24 +144,12 @@ def reinterpret(op: ttg.MemDescReinterpretOp, value: Emitter) -> Expression:
 # Asynchronous copies
 
 
-@lowers(ttg.AsyncCopyGlobalToLocalOp)
-def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
-    store_shared(op.memory, loaded_globally(op, value), value)
+@lowers(ttg.AsyncCopyGlobalToLocalOp, amd.BufferLoadToLocalOp)
+def copy_to_shared(
+    op: ttg.AsyncCopyGlobalToLocalOp | amd.BufferLoadToLocalOp, value: Emitter
+) -> Expression:
+    store_shared(op.memory, loaded(op, value), value)
     return TOKEN
-
-
-def loaded_globally(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
-    """What a copy to shared memory brings."""
-    return memory.load(
-        value.buffer(op.pointer),
-        value[op.pointer],
-        value.rank(op.pointer),
-        **given(
-            mask=value.optional(op.mask),
-            other=value.optional(op.other),
-            active=value.active_programs(),
-        ),
-    )
 
 
 @lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp)
@@ -184,8 +172,7 @@ def warp_specialize(op: ttg.WarpSpecializeOp, emit: Emitter) -> tuple[Expression
     if not op.results:
         emit.evaluate(None, call)
         return ()
-    results = emit.evaluate("results", call)
-    return tuple(results.item(number) for number in range(len(op.results)))
+    return several(op, call, emit)
 
 
 @lowers(ttg.WarpYieldOp, ttg.WarpReturnOp, pure=False)

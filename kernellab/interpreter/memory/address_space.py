@@ -15,7 +15,7 @@ import math
 import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.common.patches import variable_is
 from kernellab.common.text import shown
 from kernellab.compiler.arguments import tensor_of
 from kernellab.errors import ArgumentError
@@ -88,16 +89,11 @@ _REACHABLE: ContextVar[Sequence[torch.Tensor] | None] = ContextVar("_REACHABLE",
 """The tensors that addresses lead to, besides the arguments of a launch; None for all tensors."""
 
 
-@contextmanager
-def only_reachable(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+def only_reachable(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     """Launches in here reach their arguments and these tensors, whatever address they compute:
     another tensor of this process may have the results that a judged kernel is compared with.
     """
-    before = _REACHABLE.set(tensors)
-    try:
-        yield
-    finally:
-        _REACHABLE.reset(before)
+    return variable_is(_REACHABLE, tensors)
 
 
 class AddressSpace:
@@ -105,16 +101,12 @@ class AddressSpace:
 
     def __init__(self, arguments: Sequence[Buffer]) -> None:
         known = (_Region.of(a.tensor, a.name, a.writable) for a in arguments)
-        self._regions = _Regions(known)
+        self.regions = _Regions(known)
         self._has_all = False
 
     def elements(self, dtype: numpy.dtype) -> Elements:
         """All of memory as elements of that dtype."""
         return Elements(self, dtype)
-
-    @property
-    def regions(self) -> _Regions:
-        return self._regions
 
     def look_further(self) -> bool:
         """Add the storages of all other tensors that are reachable; False if that has been done."""
@@ -122,7 +114,7 @@ class AddressSpace:
             return False
         others = _REACHABLE.get()
         further = map(_Region.of, live_tensors() if others is None else others)
-        self._regions = _Regions([*self._regions, *further])
+        self.regions = _Regions([*self.regions, *further])
         self._has_all = True
         return True
 
@@ -234,15 +226,11 @@ class Elements:
 
     def __init__(self, space: AddressSpace, dtype: numpy.dtype) -> None:
         self._space = space
-        self._dtype = dtype
-
-    @property
-    def dtype(self) -> numpy.dtype:
-        return self._dtype
+        self.dtype = dtype
 
     @property
     def itemsize(self) -> int:
-        return self._dtype.itemsize
+        return self.dtype.itemsize
 
     def addresses(self, offsets: Value) -> Value:
         """Where the elements are: the offsets are addresses already."""
@@ -269,7 +257,7 @@ class Elements:
         whole = self._in_one_storage(addresses)
         if whole is not None:
             return ResolvedAccess(*whole, mask, active)
-        lanes, size = numpy.asarray(addresses), self._dtype.itemsize
+        lanes, size = numpy.asarray(addresses), self.dtype.itemsize
         on = global_memory.lanes_on(mask, None if uniform else active, rank)
         taking_part = numpy.True_ if on is None else on
         number = self._numbers(lanes, taking_part)
@@ -278,8 +266,8 @@ class Elements:
         if action != "load":
             for position, region in enumerate(regions):
                 if not region.writable and numpy.any((number == position) & taking_part):
-                    raise ReadOnlyStore(region.buffer(self._dtype))
-        buffer, start = regions.window(self._dtype)
+                    raise ReadOnlyStore(region.buffer(self.dtype))
+        buffer, start = regions.window(self.dtype)
         return ResolvedAccess(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
     def parts(
@@ -290,7 +278,7 @@ class Elements:
         whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
             return [ResolvedAccess(*whole, access.mask, active)], None
-        lanes, size = numpy.asarray(access.offsets), self._dtype.itemsize
+        lanes, size = numpy.asarray(access.offsets), self.dtype.itemsize
         on = global_memory.lanes_on(access.mask, None if access.is_uniform else active, access.rank)
         taking_part = numpy.True_ if on is None else on
         number = self._numbers(lanes, taking_part)
@@ -300,20 +288,20 @@ class Elements:
             here = (number == place) & taking_part
             if here.any():
                 offsets = (lanes - region.aligned_start(size)) // size
-                places.append(ResolvedAccess(region.buffer(self._dtype), offsets, here, active))
+                places.append(ResolvedAccess(region.buffer(self.dtype), offsets, here, active))
         return places, numpy.asarray((number < 0) & taking_part)
 
     def described(self, address: int) -> str:
         """ "float32 at address 0x1000, where no tensor is"."""
-        return f"{self._dtype} at address {address:#x}{self._reason(address)}"
+        return f"{self.dtype} at address {address:#x}{self._reason(address)}"
 
     def _numbers(self, lanes: numpy.ndarray, taking_part: Any) -> numpy.ndarray:
         """In which storage each lane is, see `_Regions.numbers`;
         other tensors are looked for where one that takes part is in none.
         """
-        number = self._space.regions.numbers(lanes, self._dtype.itemsize)
+        number = self._space.regions.numbers(lanes, self.dtype.itemsize)
         if numpy.any((number < 0) & taking_part) and self._space.look_further():
-            number = self._space.regions.numbers(lanes, self._dtype.itemsize)
+            number = self._space.regions.numbers(lanes, self.dtype.itemsize)
         return number
 
     def _in_one_storage(
@@ -325,7 +313,7 @@ class Elements:
         Args:
             anywhere: look among all tensors, should the storages that are known not hold them.
         """
-        size = self._dtype.itemsize
+        size = self.dtype.itemsize
         if isinstance(addresses, AffineTile):
             low, high = addresses.exact_bounds()
         else:
@@ -336,7 +324,7 @@ class Elements:
         if region is None:
             return None
         offsets = _in_elements(addresses, region.aligned_start(size), size)
-        return None if offsets is None else (region.buffer(self._dtype), offsets)
+        return None if offsets is None else (region.buffer(self.dtype), offsets)
 
     def _check(
         self, action: str, lanes: numpy.ndarray, wild: numpy.ndarray, rank: int, active: Active
@@ -345,11 +333,11 @@ class Elements:
             return
         address = int(numpy.broadcast_to(lanes, wild.shape)[wild][0])
         at_fault = lanes_at_fault(wild, rank, first_active(active))
-        raise WildAddress(action, str(self._dtype), address, self._reason(address), **at_fault)
+        raise WildAddress(action, str(self.dtype), address, self._reason(address), **at_fault)
 
     def _reason(self, address: int) -> str:
         """Why there is no element at `address`; continues the sentence."""
-        size, regions = self._dtype.itemsize, list(self._space.regions)
+        size, regions = self.dtype.itemsize, list(self._space.regions)
         if abs(address) < _NULL_PAGE:
             return ", which is a null pointer"
         if address % size:

@@ -107,7 +107,9 @@ class AccessObserver:
         return {
             "memory": observed,
             "descriptors": DescriptorsThrough(observed),
-            "tensormaps": ObservedTensormaps(self),
+            "tensormaps": types.SimpleNamespace(
+                Tensormaps=functools.partial(_ObservedTensormaps, observer=self)
+            ),
             "observer": self,
         }
 
@@ -158,18 +160,9 @@ def _block_of(access: MemoryAccess) -> tuple[int, ...]:
     return numpy.asarray(access.mask).shape[-access.rank :]
 
 
-class ObservedTensormaps:
-    """Replaces the module `tensormaps` in generated code."""
-
-    def __init__(self, observer: AccessObserver) -> None:
-        self._observer = observer
-
-    def Tensormaps(self, programs: int) -> descriptors.Tensormaps:  # noqa: N802 - the module's class
-        """Return the descriptors of a batch, which report when one is written."""
-        return _ObservedTensormaps(programs, self._observer)
-
-
 class _ObservedTensormaps(descriptors.Tensormaps):
+    """The descriptors of a batch, which report when one is written."""
+
     def __init__(self, programs: int, observer: AccessObserver) -> None:
         super().__init__(programs)
         self._observer = observer

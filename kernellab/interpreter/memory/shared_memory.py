@@ -428,14 +428,10 @@ def deliver(
     receive(barrier, size, active)
 
 
-def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
-    """Arrive when the products of tensor cores that were issued before are done."""
-    arrive(barrier, arrivals, active)
-
-
-def count_copies(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
-    """Arrive when the copies that were issued before are done; with no arrivals, only wait."""
-    _count(barrier, arrivals, 0, active)
+commit = count_copies = arrive
+"""Arrive when the products of tensor cores, or the copies, that were issued before are done; with
+no arrivals, only wait.
+"""
 
 
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:

@@ -168,16 +168,18 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     place = f"{name} + {refused.text(element.slice, 16) or 'offsets'}"
     kind = kind_of(value)
-    if (target := _stored_element(refused)) is not None:
-        pointer, offset = target.rstrip("]").split("[", 1)
+    line = refused.text(refused.statement(), 80)
+    if match := re.fullmatch(r"(\w+)\[([^=\]]+)\]\s*=\s*[^=].*", line):  # z_ptr[i] = value
+        pointer, offset = match.groups()
         stored = f"tl.store({pointer} + {offset}, value)"
         return Fix(
             f"{name} is {kind}; {name}[...] neither loads nor stores.",
             f"Write tl.load({place}) for {refused.text(element)}, and {stored} for the assignment.",
             True,
         )
-    if (update := _update(refused)) is not None:
-        sign, by = update
+    # x_ptr[i] += 1, of which Triton makes an assignment
+    if match := re.fullmatch(r"[^=]+\]\s*([-+*/%&|^]|//|<<|>>)=\s*(.+)", line):
+        sign, by = match.groups()
         advice = f"Write tl.store({place}, tl.load({place}) {sign} {by})"
         if sign == "+":
             advice += f"; where several elements or programs add, tl.atomic_add({place}, {by})"
@@ -185,20 +187,6 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
     return Fix(
         f"{name} is {kind}; {name}[...] does not load from it.", f"Write tl.load({place}).", True
     )
-
-
-def _update(refused: Refusal) -> tuple[str, str] | None:
-    """The sign and the right side of `x_ptr[i] += 1`, of which Triton makes an assignment."""
-    line = refused.text(refused.statement(), 80)
-    match = re.fullmatch(r"[^=]+\]\s*([-+*/%&|^]|//|<<|>>)=\s*(.+)", line)
-    return None if match is None else (match[1], match[2])
-
-
-def _stored_element(refused: Refusal) -> str | None:
-    """The left side of `z_ptr[i] = value`; None for another statement."""
-    line = refused.text(refused.statement(), 80)
-    match = re.fullmatch(r"(\w+\[[^=\]]+\])\s*=\s*[^=].*", line)
-    return None if match is None else match[1]
 
 
 @rule(r"^ValueError: '(append|extend|insert|pop|remove|clear|sort)' is not in list")  # Triton 3.6
