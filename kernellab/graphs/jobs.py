@@ -389,7 +389,6 @@ _LONGEST = 300
 _WATCHED = (bool, int, float, str, list, dict, set, tuple)
 """Types of the variables around a function whose changes are noticed."""
 
-
 Outcome = Literal["whole", "parts", "fixed", "wrong", "refused"]
 
 

@@ -27,7 +27,6 @@ from kernellab.records.launches import BoundLaunch
 Position = Callable[[str], SourcePosition]
 """Returns the position of a word on the magic's line."""
 
-
 _OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s"'])+""")
 """A word as the shell reads it, quotes included."""

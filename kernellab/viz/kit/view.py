@@ -275,68 +275,34 @@ def card_of(record: object) -> Card | None:
 
 
 _LINE = "1px solid rgba(128,128,128,.35)"
-
-
 _BOX = (
     f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:72em;overflow-x:auto"
 )
-
-
 _NOTE = "margin-top:4px"
-
-
 _FOOTNOTE = f"{_NOTE};opacity:.75;font-size:.9em"
-
-
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
-
-
 _TOGETHER = "break-inside:avoid"
-
-
 _ACROSS = "column-span:all"
-
-
 _MOST_BESIDE = 4
 """Columns of the widest table shown beside another; wider tables have the whole width."""
-
 
 _LONGEST_BESIDE = 40
 """Letters of the longest name in a table shown beside another."""
 
-
 _MOST_ROOMY = 9
 """Columns of the widest table of ordinary size; wider ones are set tighter."""
 
-
 _ROOM, _LITTLE_ROOM = "padding:1px 14px 1px 0", "padding:1px 8px 1px 0"
-
 
 # Notebook pages style all tables, and pages without a doctype give tables no inherited color.
 _TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
-
-
 _CELL = f"text-align:left;{_ROOM};border:0;vertical-align:top;background:none"
-
-
 _HEAD = f"{_CELL};font-weight:normal;opacity:.65"
-
-
 _NUMBER = f"{_CELL};text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
-
-
 _LABEL = f"{_CELL};white-space:nowrap"
-
-
 _CODE = f"{_CELL};{_MONO}"
-
-
 _FACT = f"{_CODE};white-space:pre-wrap;overflow-wrap:anywhere"
-
-
 _FOLD = "border:0;margin:4px 0 0;padding:0;background:none"
-
-
 _MARKED = re.compile(r"`([^`\n]+)`")
 
 
@@ -478,7 +444,6 @@ def _table_text(table: Table) -> list[str]:
 
 _SENT_AT_ONCE = 1_000_000
 """Bytes of packed data that a widget sends; larger texts stay until they are asked for."""
-
 
 _numbers = itertools.count()
 
@@ -642,7 +607,6 @@ _SHOWN = (
     "Pass a layout, the error of a failed compilation, or what kernellab.compile, compare, trace, "
     "check, accesses, bisect, tune or load returns."
 )
-
 
 _STILL = """<div class="kl-still"><style>
 .jp-OutputArea-child:has(.kl-still) + .jp-OutputArea-child:not(:has(.kl-root, [data-mime-type])) { display: none; }
