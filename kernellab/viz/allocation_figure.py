@@ -39,6 +39,8 @@ _MOST_LISTED = 12
 """Buffers that are named below the picture, for want of space in it: the largest."""
 
 
+@figure_of.register(SharedMemory)
+@figure_of.register(TensorMemory)
 class AllocationPlot(FigurePicture):
     """A program's buffers over operations; sizes are the compiler's, life spans ours."""
 
@@ -50,12 +52,6 @@ class AllocationPlot(FigurePicture):
 
     def _draw(self) -> Figure:
         return _draw(_chart(self.memory))
-
-
-@figure_of.register
-def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
-    """The picture of a program's shared or tensor memory."""
-    return AllocationPlot(memory)
 
 
 @dataclass(frozen=True)

@@ -585,6 +585,7 @@ def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
     return FlameGraph(record, metrics[0].text)
 
 
+@figure_of.register(Timeline)
 class TimelinePicture(FigurePicture):
     """The events of a profile: a row for each warp of each program, time to the right."""
 
@@ -662,12 +663,6 @@ def _row_name(program: int, warp: int) -> str:
     return f"program {program}" if warp < 0 else f"program {program}, warp {warp}"
 
 
-@figure_of.register
-def timeline_picture(timeline: Timeline) -> TimelinePicture:
-    """The picture of a profile's events."""
-    return TimelinePicture(timeline)
-
-
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""
 _SPACE = 8.0
@@ -676,6 +671,7 @@ _SIZES = (12, 8, 4)
 """Of the points of the levels: where they are one point, all are seen."""
 
 
+@figure_of.register(Roofline)
 class RooflinePlot(FigurePicture):
     """Operations a second over operations a byte: a slope for each level of memory, a roof for each
     unit, and the launch under them, once for each level.
@@ -712,12 +708,6 @@ class RooflinePlot(FigurePicture):
         axes.grid(visible=True)
         axes.legend(loc="lower right")
         return figure
-
-
-@figure_of.register
-def roofline_plot(roofline: Roofline) -> RooflinePlot:
-    """The picture of a roofline."""
-    return RooflinePlot(roofline)
 
 
 def _draw_roofs(axes: Axes, roofline: Roofline) -> None:

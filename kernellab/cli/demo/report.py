@@ -30,7 +30,7 @@ from kernellab.viz.kit.page import Html, Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.kit.view import Card, Table
 from kernellab.viz.pages import stage_details
-from kernellab.viz.stepper import stepper_of
+from kernellab.viz.stepper import Stepper
 
 REPEATS = 5
 
@@ -186,7 +186,7 @@ def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[S
     )
     return [
         Section(title, compilation_view(compilation), (*_outcome(result), card)),
-        Section("", stepper_of(trace, len(trace) // 2), (words,)),
+        Section("", Stepper(trace, len(trace) // 2), (words,)),
     ]
 
 
