@@ -308,7 +308,7 @@ def tilelayout(
         from kernellab.viz.launch_tabs import beside
 
         view = show(thing.layouts(after or "ttgir"), name=name)
-        return beside(view, thing)
+        return beside(view, thing, "layouts")
     refuse_no_kernel(thing, expression, line)
     if name is not None or after:
         raise OptionError(

@@ -62,13 +62,11 @@ class LaunchTabs(TabGroup):
         records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
     """
 
-    def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
+    def __init__(self, find: FindLaunch, records: Mapping[str, Any]) -> None:
         super().__init__()
         self._find = find
         self._records = dict(records)
         self._kernel = _name_of(find(), self._records)
-        for tab_id, view in views.items():
-            self.add(tab_id, view)
         launched = find() is not None
         compiled = ("ir",) if isinstance(records.get("ir"), CompileError) else _OF_COMPILATION
         self._tabs = tuple(
@@ -99,8 +97,7 @@ class LaunchTabs(TabGroup):
         if tab_id == "steps":
             self._trace_program(place.get("program"))
         if tab_id not in self._views:
-            make = _MAKERS.get(tab_id)
-            self.add(tab_id, make(self) if make else CardView(_card(self.record(tab_id))))
+            self.add(tab_id, self._made(tab_id))
         if tab_id == "steps" and "finding" in at:
             place = {**place, **self._step_of(self._finding(at))}
         elif tab_id == "steps":
@@ -140,14 +137,12 @@ class LaunchTabs(TabGroup):
 
     def _trace_program(self, program: Any) -> None:
         trace: Trace | None = self._records.get("steps")
-        wanted = [program] if program else []
         if trace is None:
             from kernellab.tracing.launches import trace as trace_launch
 
-            programs = wanted or [(0, 0, 0)]
-            self._records["steps"] = trace_launch(self._launch, programs=programs)
-        elif any(program not in trace.facts.programs for program in wanted):
-            self._records["steps"] = trace.of_programs([*trace.facts.programs, *wanted])
+            self._records["steps"] = trace_launch(self._launch, programs=[program or (0, 0, 0)])
+        elif program and program not in trace.facts.programs:
+            self._records["steps"] = trace.of_programs([*trace.facts.programs, program])
             self._views.pop("steps", None)
 
     # Places
@@ -167,12 +162,9 @@ class LaunchTabs(TabGroup):
         if "finding" not in at:
             return at
         finding = self._finding(at)
-        place: dict[str, int | str | tuple[int, ...]] = {}
-        if finding.programs:
-            place["program"] = finding.programs[0]
-        if finding.line:
-            place["line"] = finding.line
-        return place
+        program = {"program": finding.programs[0]} if finding.programs else {}
+        line = {"line": finding.line} if finding.line else {}
+        return {**program, **line}
 
     def _step_of(self, finding: Finding) -> At:
         """The step of the trace that a finding is seen at; nothing where none is."""
@@ -199,31 +191,29 @@ class LaunchTabs(TabGroup):
 
     # Views
 
-    def _card_view(self) -> View:
-        return CardView(_card(self._compilation))
+    def _made(self, tab_id: str) -> View:
+        match tab_id:
+            case "card":
+                return CardView(_card(self._compilation))
+            case "ir":
+                return self._ir_view()
+            case "layouts":
+                return _view(self._compilation.layouts())
+            case "steps":
+                return _view(self._records["steps"])
+            case "sweep":
+                return self._sweep_view()
+        return CardView(_card(self.record(tab_id)))
 
     def _ir_view(self) -> View:
         failed = self._records.get("ir")
         if isinstance(failed, CompileError):
             return _view(failed)
-        compilation = self._compilation
-        for evidence in (self._evidence(), ()):
-            try:
-                return _view(compilation, *evidence)
-            except ArgumentError:  # of another specialization than the one that was compiled
-                continue
-        raise AssertionError("an explorer without evidence is never refused")
-
-    def _evidence(self) -> tuple[Any, ...]:
-        return tuple(
-            self._records[tab_id] for tab_id in ("check", "accesses") if tab_id in self._records
-        )
-
-    def _layouts_view(self) -> View:
-        return _view(self._compilation.layouts())
-
-    def _steps_view(self) -> View:
-        return _view(self._records["steps"])
+        evidence = [self._records[name] for name in ("check", "accesses") if name in self._records]
+        try:
+            return _view(self._compilation, *evidence)
+        except ArgumentError:  # of another specialization than the one that was compiled
+            return _view(self._compilation)
 
     def _sweep_view(self) -> View:
         if "sweep" not in self._records:
@@ -244,14 +234,6 @@ _RECORDS = {
 }
 """Tab -> the function whose result for a launch it shows, imported when it is first opened."""
 
-_MAKERS: Mapping[str, Callable[[LaunchTabs], View]] = {
-    "card": LaunchTabs._card_view,
-    "ir": LaunchTabs._ir_view,
-    "layouts": LaunchTabs._layouts_view,
-    "steps": LaunchTabs._steps_view,
-    "sweep": LaunchTabs._sweep_view,
-}
-
 _SHOWN = EntryPoint("show", runs_hooks=False)
 """A launch that is only compiled."""
 
@@ -271,9 +253,8 @@ def _view(record: Any, *evidence: Any) -> View:
 def _name_of(launch: BoundLaunch | None, records: Mapping[str, Any]) -> str:
     if launch is not None:
         return launch.name
-    return next(
-        (record.kernel for record in records.values() if hasattr(record, "kernel")), "the kernel"
-    )
+    named = (record.kernel for record in records.values() if hasattr(record, "kernel"))
+    return next(named, "the kernel")
 
 
 def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
@@ -329,9 +310,8 @@ class KernelView(CardView):
         self._known: dict[str, Any] = {}
 
     def _card(self) -> Card:
-        if not self._later:
-            return self._make(None)
-        return self._make(Verdict(self._known.get("check"), self._known.get("diagnosis")))
+        known = Verdict(self._known.get("check"), self._known.get("diagnosis"))
+        return self._make(known if self._later else None)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -384,16 +364,11 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
         ProfileError: the profile is of other machine code.
     """
     view = registry.view(record, *annotations, **options)
-    return view if isinstance(view, Card) else _joined(view, record, tab_of(record))
+    return view if isinstance(view, Card) else beside(view, record, tab_of(record))
 
 
-def beside(view: View, record: Any) -> View:
-    """A view of something that belongs to a record, with the record's other views beside it."""
-    return _joined(view, record, "layouts")
-
-
-def _joined(view: View, record: Any, tab_id: str) -> View:
-    """A view that leads to others of the same launch, where there are some."""
+def beside(view: View, record: Any, tab_id: str) -> View:
+    """A view with the other views of a record's launch beside it, where there are some."""
     tabs = tabs_for(record)
     return view if tabs is None else tabs.add(tab_id, view)
 
