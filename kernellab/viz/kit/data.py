@@ -275,8 +275,8 @@ class TabGroup:
     """The views of one launch, linked with each other. A subclass defines which there are."""
 
     def __init__(self) -> None:
-        self._views: dict[str, Any] = {}
-        self._opened: dict[str, Any] = {}
+        self._views: dict[str, View] = {}
+        self._opened: dict[str, View] = {}
 
     @property
     def tabs(self) -> Sequence[Tab]:
@@ -289,7 +289,7 @@ class TabGroup:
         self._views[tab_id] = view
         return view
 
-    def enter(self, tab_id: str, at: At) -> tuple[Any, At]:
+    def enter(self, tab_id: str, at: At) -> tuple[View, At]:
         """Return the view of a tab and the place in it that `at` refers to.
 
         The view is the same object as before, unless `at` needs more than it has.
@@ -299,7 +299,7 @@ class TabGroup:
         """
         raise NotImplementedError
 
-    def chosen(self, tab_ids: Sequence[str] | None) -> list[tuple[Tab, Any]]:
+    def chosen(self, tab_ids: Sequence[str] | None) -> list[tuple[Tab, View]]:
         """Return tabs with their views, in the order of the bar.
 
         Args:
