@@ -130,8 +130,8 @@ def _not_shown(shown: int, there: int, noun: str) -> str:
 
 def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
     """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
-    tab_id = int((width - 0.6) * _LETTERS)
-    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, tab_id)]
+    letters = int((width - 0.6) * _LETTERS)
+    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, letters)]
     lines = lines[:_MOST_LINES]
     return sheet(label(title), "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
 

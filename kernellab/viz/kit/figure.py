@@ -86,8 +86,8 @@ def label(value: object) -> str:
 
 def add_title(axes: Axes, title: str, subtitle: str) -> None:
     """A title, and smaller words below it."""
-    tab_id = "\n" * (subtitle.count("\n") + bool(subtitle))
-    axes.set_title(f"{title}{tab_id}", loc="left", fontsize=11, fontweight="bold")
+    below = "\n" * (subtitle.count("\n") + bool(subtitle))
+    axes.set_title(f"{title}{below}", loc="left", fontsize=11, fontweight="bold")
     axes.text(0, 1.01, subtitle, transform=axes.transAxes, fontsize=8, va="bottom")
 
 
@@ -136,7 +136,7 @@ class FigurePicture:
         if kind not in known:
             raise ArgumentError(
                 f"The suffix of {str(path)!r} is not an image format.",
-                advice=(f"Use .svg, .pdf or .png; matplotlib also knows {', '.join(known)}."),
+                advice=f"Use .svg, .pdf or .png; matplotlib also knows {', '.join(known)}.",
             )
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}

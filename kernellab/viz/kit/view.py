@@ -115,13 +115,11 @@ def strip_html(strip: Strip) -> str:
         f'white-space:nowrap">{escape(_marked(cell.words, cell.tone))}</span>'
         for cell in strip.cells
     )
-    style = (
-        "display:flex;flex-wrap:wrap;align-items:baseline;row-gap:2px;margin:4px 0;padding-left:1px"
-    )
+    flow = "display:flex;flex-wrap:wrap;align-items:baseline;row-gap:2px"
     title = ""
     if strip.title:
         title = f'<span style="{_MONO};padding-right:9px">{escape(strip.title)}</span> '
-    return f'<div style="{style}">{title}{cells}</div>\n'
+    return f'<div style="{flow};margin:4px 0;padding-left:1px">{title}{cells}</div>\n'
 
 
 def strip_text(strip: Strip) -> str:
@@ -323,12 +321,10 @@ def _table_html(table: Table, across: bool) -> str:
         return f'<div style="{_ACROSS}">{title}{tiles_html(table.tiles)}</div>'
     head = ""
     if any(table.columns):
-        heads = [
-            f"{_HEAD};text-align:right" if n in table.numbers else _HEAD
-            for n in range(len(table.columns))
-        ]
         names = "".join(
-            f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns)
+            f'<th style="{_HEAD}{";text-align:right" if n in table.numbers else ""}">'
+            f"{escape(name)}</th>"
+            for n, name in enumerate(table.columns)
         )
         head = f"<thead><tr>{names}</tr></thead>\n"
     dense = len(table.columns) > _MOST_ROOMY
@@ -346,8 +342,10 @@ def _table_html(table: Table, across: bool) -> str:
             first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
         if table.is_listing and not any(rest):
             rest = []
-        styles = [_style(table, number, column) for column in range(1, len(row))]
-        cells = "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, rest))
+        cells = "".join(
+            f'<td style="{_style(table, number, column)}">{cell}</td>'
+            for column, cell in enumerate(rest, 1)
+        )
         rows.append(
             f'<tr style="background:none"><td style="{first_style}">{first}</td>{cells}</tr>'
         )
@@ -356,9 +354,8 @@ def _table_html(table: Table, across: bool) -> str:
         head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
     whole = f'{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table>'
     if table.is_folded:
-        whole = (
-            f'<details style="{_FOLD}"><summary>{escape(table.title)}</summary>{whole}</details>'
-        )
+        summary = f"<summary>{escape(table.title)}</summary>"
+        whole = f'<details style="{_FOLD}">{summary}{whole}</details>'
     return f'<div style="{striped(_ACROSS if across else _TOGETHER, table.tone)}">{whole}</div>'
 
 
@@ -403,10 +400,12 @@ def _legend_html(entry: tuple[BarKind, str]) -> str:
 
 def _bar_text(bar: Bar) -> str:
     """A bar as characters; a part that would have none of them has one."""
-    counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
-    return "".join(_DRAWN[part.stands_for][0] * max(1, count) for part, count in counts)[
-        :BAR_LETTERS
-    ]
+    parts = (
+        _DRAWN[part.stands_for][0] * max(1, round(part.share * BAR_LETTERS))
+        for part in bar
+        if part.share > 0
+    )
+    return "".join(parts)[:BAR_LETTERS]
 
 
 def _is_broad(table: Table) -> bool:
