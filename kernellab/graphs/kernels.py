@@ -136,16 +136,12 @@ _MEASURED = ("registers", "spills", "shared_bytes", "occupancy", "error")
 
 
 def candidate_kernels(
-    graph: LoweredGraph, target: str, is_written_here: bool = False
+    graph: LoweredGraph, target: str, is_written_here: bool
 ) -> tuple[GeneratedKernel, ...]:
     """Return the templates among a graph's candidates as kernels of KernelLab."""
-    return tuple(
-        GeneratedKernel(
-            KernelCode(candidate.name, candidate.source, (), (), ()), target, is_written_here
-        )
-        for candidate in graph.candidates
-        if candidate.is_template
-    )
+    templates = (each for each in graph.candidates if each.is_template)
+    codes = (KernelCode(each.name, each.source, (), (), ()) for each in templates)
+    return tuple(GeneratedKernel(code, target, is_written_here) for code in codes)
 
 
 def table_of(
@@ -246,10 +242,9 @@ def _gpu_of(capture: GraphCapture) -> Gpu:
 def _at_peak(launch: GraphLaunch, gpu: Gpu, kinds: Sequence[str | None]) -> float | None:
     if launch.moved_bytes is None:
         return None
-    is_half = any(kind in ("bfloat16", "float16") for kind in kinds)
-    return max(
-        launch.moved_bytes / gpu.dram, (launch.flops or 0) / gpu.peak("16" if is_half else "fp32")
-    )
+    is_half = not {"bfloat16", "float16"}.isdisjoint(kinds)
+    rate = gpu.peak("16" if is_half else "fp32")
+    return max(launch.moved_bytes / gpu.dram, (launch.flops or 0) / rate)
 
 
 def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
@@ -271,14 +266,10 @@ def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
     shapes = [node.shape for node in inputs]
     if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
         raise NotRecorded("sizes of the graph are symbols, which have no time.")
-    made = [
-        torch.empty(
-            [int(size) for size in node.shape or ()],
-            dtype=getattr(torch, node.dtype or ""),
-            device="meta",
-        )
-        for node in inputs
-    ]
+    made = []
+    for node in inputs:
+        sizes, dtype = map(int, node.shape or ()), getattr(torch, node.dtype or "")
+        made.append(torch.empty([*sizes], dtype=dtype, device="meta"))
     callable_in(graph.wrapper, noted, device="meta")(made)
     return launches
 
