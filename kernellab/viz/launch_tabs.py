@@ -301,17 +301,15 @@ class KernelView(CardView):
     the live view completes with what takes a while: a check and a diagnosis of the launch.
     """
 
-    def __init__(
-        self, make: Callable[[Verdict | None], Card], tabs: LaunchTabs, later: Sequence[str]
-    ) -> None:
-        super().__init__(make(None))
+    def __init__(self, make: Callable[..., Card], tabs: LaunchTabs, later: Sequence[str]) -> None:
+        super().__init__(make(verdict=None))
         self._make, self._tabs, self._later = make, tabs, later
         self._make_data = lambda: self._card().data(later)
         self._known: dict[str, Any] = {}
 
     def _card(self) -> Card:
         known = Verdict(self._known.get("check"), self._known.get("diagnosis"))
-        return self._make(known if self._later else None)
+        return self._make(verdict=known if self._later else None)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -335,7 +333,7 @@ _COMPLETING = 5.0
 
 
 def live_card(
-    make: Callable[[Verdict | None], Card],
+    make: Callable[..., Card],
     compilation: Compilation,
     find: FindLaunch,
     later: Sequence[str] = (),
