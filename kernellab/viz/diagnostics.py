@@ -81,12 +81,8 @@ def _strip(finding: Finding) -> Strip | None:
 
 
 def _beyond(name: str, held: tuple[int, int], index: int, count: int) -> Strip | None:
-    """A tensor as a strip, with the first element that is not its own, and how many more there are.
-
-    Args:
-        held: its first and its last element.
-        index: the element outside; None is returned if it is between those two.
-        count: how many elements are outside.
+    """A tensor from its first to its last element, `held`, as a strip, with the first of `count`
+    elements outside; None if that is between those two.
     """
     first, last = held
     if first > last or first <= index <= last:

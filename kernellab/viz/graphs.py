@@ -530,7 +530,7 @@ class GraphTabs(TabGroup):
 
     def _made(self, tab_id: str) -> View:
         if tab_id == GRAPH.id:
-            return LevelsView(self._report, self)
+            return _levels_view(self._report, self)
         if tab_id == CARD.id:
             card = graph_card(self._report)
             way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
@@ -548,25 +548,23 @@ class GraphTabs(TabGroup):
         return compilation_view(kernel.compilation)
 
 
-class LevelsView(View):
-    """The levels of a report, whose kernels lead to tabs; its still has the first graph."""
+def _levels_view(report: GraphReport, tabs: GraphTabs) -> View:
+    """The levels of a report, whose kernels lead to tabs; its still is the card."""
+    card = graph_card(report)
 
-    def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
-        self._card = graph_card(report)
-        self._levels = Levels(report, tabs.tab_of)
-        super().__init__(self._card.title, self._made, lambda: (self._card,))
-
-    def _made(self) -> GraphView:
-        collected = self._levels.collect()
+    def made() -> GraphView:
+        collected = Levels(report, tabs.tab_of).collect()
         return GraphView(
             kind="graph",
-            title=self._card.title,
-            subtitle=self._card.subtitle,
-            notes=tuple(self._card.notes),
+            title=card.title,
+            subtitle=card.subtitle,
+            notes=tuple(card.notes),
             texts=tuple(collected.texts),
             levels=tuple(collected.levels),
             chains=tuple(collected.chains),
         )
+
+    return View(card.title, made, lambda: (card,))
 
 
 @view_of.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -327,10 +328,11 @@ def _baselines(tuning: Tuning) -> Table:
 
 def _dropped(tuning: Tuning) -> Table:
     """Each reason once, with how many configs it met and what was said of the first."""
-    groups: dict[str, list[tuple[str, str]]] = {}
+    counts, firsts = Counter[str](), dict[str, tuple[str, str]]()
     for trial in tuning.trials:
         if (dropped := trial.outcome.dropped) is not None:
-            said = (f"{trial.number}: {trial.candidate}", dropped.line)
-            groups.setdefault(dropped.reason, []).append(said)
-    rows = [(f"{len(group)} × {reason}", *group[0]) for reason, group in groups.items()]
+            counts[dropped.reason] += 1
+            if counts[dropped.reason] == 1:
+                firsts[dropped.reason] = f"{trial.number}: {trial.candidate}", dropped.line
+    rows = [(f"{count} × {reason}", *firsts[reason]) for reason, count in counts.items()]
     return Table("Dropped", ("reason", "first config", "its error"), rows)
