@@ -14,7 +14,8 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -139,22 +140,32 @@ class TableData:
     """A table of a card."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: tuple[int, ...]
-    is_listing: bool
-    links: tuple[Link, ...]
-    code: tuple[int, ...]
-    """As those of `kernellab.viz.kit.view.Table`."""
-    is_wide: bool
-    tone: Tone
-    strip: Strip | None
-    edits: tuple[Edit, ...]
-    is_folded: bool
-    tiles: tuple[Tile, ...]
-    bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
-    """Column -> the bar of each row."""
-    title_bar: tuple[BarPart, ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[int] = ()
+    """Columns of numbers, counted from 0: they are aligned right, each on one line."""
+    is_listing: bool = False
+    """Whether the first column is code whose spaces mean something; it has the whole width."""
+    links: Sequence[Link] = ()
+    """Where rows lead in a live view."""
+    code: Sequence[int] = ()
+    """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
+    is_wide: bool = False
+    """Whether it has the whole width, though it could be beside another table."""
+    tone: Tone = ""
+    """How bad what it says is: the color of the stripe at its left."""
+    strip: Strip | None = None
+    """A picture of what it says, below its title."""
+    edits: Sequence[Edit] = ()
+    """The change that its last rows show line by line; a live view can write it into the cell."""
+    is_folded: bool = False
+    """Whether its rows are hidden until a click on its title."""
+    tiles: Sequence[Tile] = ()
+    """Tiles below its title, instead of rows."""
+    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
+    """Column -> the bar of each row, which is drawn in place of the cell's text."""
+    title_bar: Bar = ()
+    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -192,14 +203,10 @@ def as_json(data: Any) -> Any:
     return data
 
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
+@cache
 def _fields(kind: type) -> tuple[str, ...]:
     """The names of a data class's fields, which take long to ask for."""
-    if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
-    return _FIELDS[kind]
+    return tuple(each.name for each in dataclasses.fields(kind))
 
 
 def packed(data: ViewData) -> bytes:

@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, singledispatch
 from html import escape
 from pathlib import Path
@@ -28,7 +28,6 @@ from kernellab.viz.kit.data import (
     Bar,
     BarKind,
     CardData,
-    Edit,
     Handler,
     Link,
     Strip,
@@ -139,38 +138,11 @@ def diff_style(line: str) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(TableData):
     """Rows of text under column names; a table without column names lists facts, one a row."""
 
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: Sequence[int] = ()
-    """Columns of numbers, counted from 0: they are aligned right, each on one line."""
-    is_listing: bool = False
-    """Whether the first column is code whose spaces mean something; it has the whole width."""
-    links: Sequence[Link] = ()
-    """Where rows lead in a live view."""
-    code: Sequence[int] = ()
-    """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
-    is_wide: bool = False
-    """Whether it has the whole width, though it could be beside another table."""
-    tone: Tone = ""
-    """How bad what it says is: the color of the stripe at its left."""
-    strip: Strip | None = None
-    """A picture of what it says, below its title."""
-    edits: Sequence[Edit] = ()
-    """The change that its last rows show line by line; a live view can write it into the cell."""
-    is_folded: bool = False
-    """Whether its rows are hidden until a click on its title."""
     in_text: str | None = None
     """The line that `text` has in place of its rows; "" for none."""
-    tiles: Sequence[Tile] = ()
-    """Tiles below its title, instead of rows."""
-    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
-    """Column -> the bar of each row, which is drawn in place of the cell's text."""
-    title_bar: Bar = ()
-    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +152,7 @@ class Card:
     title: str
     subtitle: str = ""
     tables: Sequence[Table] = ()
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
     tone: Tone = ""
     """Whether what it is about is in order: the title is then a band in that color."""
     tiles: Sequence[Tile] = ()
