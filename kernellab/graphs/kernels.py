@@ -481,7 +481,7 @@ def _times(report: GraphReport, graph: ReportGraph) -> list[float | None]:
 
 def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[KernelChange]:
     """Yield the kernels of a graph in two reports."""
-    pairs: list[tuple[_Used | None, _Used | None, str]] = []
+    pairs: list[tuple[_Used, _Used, str]] = []
     for alike, change in (
         (lambda known, other: (known.body or known.name) == (other.body or other.name), "same"),
         (lambda known, other: known.name == other.name, "changed"),
@@ -495,22 +495,21 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
                 pairs.append((known, match, change))
                 before.remove(known)
                 after.remove(match)
-    pairs += [(known, None, "gone") for known in before]
-    pairs += [(None, other, "added") for other in after]
+    pairs += [(known, _absent(known), "gone") for known in before]
+    pairs += [(_absent(other), other, "added") for other in after]
     order = ("added", "gone", "changed", "same")
     for first, second, change in sorted(pairs, key=lambda pair: order.index(pair[2])):
-        differs = first and second and first.launches != second.launches
         yield KernelChange(
-            "changed" if change == "same" and differs else change,
+            "changed" if change == "same" and first.launches != second.launches else change,
             graph,
-            first.name if first else "",
-            second.name if second else "",
-            first.launches if first else 0,
-            second.launches if second else 0,
-            first.moved_bytes if first else 0,
-            second.moved_bytes if second else 0,
-            first.microseconds if first else _nothing(second),
-            second.microseconds if second else _nothing(first),
+            first.name,
+            second.name,
+            first.launches,
+            second.launches,
+            first.moved_bytes,
+            second.moved_bytes,
+            first.microseconds,
+            second.microseconds,
         )
 
 
@@ -519,9 +518,9 @@ def _are_the_last(known: _Used, other: _Used, before: list[_Used], after: list[_
     return [known] == before and [other] == after and bool(known.kernel) == bool(other.kernel)
 
 
-def _nothing(there: _Used | None) -> float | None:
-    """Return the time of a kernel that only the other report has; None if times are unknown."""
-    return None if there is None or there.microseconds is None else 0.0
+def _absent(there: _Used) -> _Used:
+    """Return what a report has in place of a kernel that only the other report has."""
+    return _Used("", None, 0, 0, None if there.microseconds is None else 0.0)
 
 
 def _overlap(known: _Used, other: _Used) -> float:

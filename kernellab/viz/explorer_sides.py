@@ -341,8 +341,6 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         kernel=compilation.kernel,
         target=str(compilation.target),
         facts=_facts(compilation),
-        failure="",
-        failure_line=0,
         notice=_notice(compilation),
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -409,16 +407,13 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         if option in compilation.options
     ]
     resources: Resources | None = _known(compilation, "resources")
-    if resources is None:
-        return tuple(facts)
-    stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
-    return (
-        *facts,
-        ("registers", str(resources.registers)),
-        ("spilled", format_spills(resources)),
-        *stack,
-        ("shared memory", f"{resources.shared_bytes:,} bytes"),
-    )
+    if resources is not None:
+        facts.append(("registers", str(resources.registers)))
+        facts.append(("spilled", format_spills(resources)))
+        if resources.stack_bytes:
+            facts.append(("stack", f"{resources.stack_bytes:,} bytes"))
+        facts.append(("shared memory", f"{resources.shared_bytes:,} bytes"))
+    return tuple(facts)
 
 
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
@@ -452,12 +447,10 @@ def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
 
 def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
     tiles: Iterable[TileLayout] = _known(compilation, "layouts") or ()
-    alike = {
-        (joined_sizes(tile.shape), tile.encoding): tile.layout for tile in tiles if tile.layout
-    }
+    known = {(tile.shape, tile.encoding): tile.layout for tile in tiles if tile.layout}
     return tuple(
-        LayoutWords(shape, encoding, layout.describe())
-        for (shape, encoding), layout in alike.items()
+        LayoutWords(joined_sizes(shape), encoding, layout.describe())
+        for (shape, encoding), layout in known.items()
     )
 
 
@@ -532,7 +525,6 @@ def _failed_side(error: CompileError) -> IrSide:
         name=kernel,
         kernel=kernel,
         target=error.target,
-        facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
         failure_line=int(match[1]) if match else 0,
         notice=error.position.notice if error.position else "",
@@ -541,9 +533,6 @@ def _failed_side(error: CompileError) -> IrSide:
         passes=tuple(rows),
         map=_map_data(with_passes(empty, {**finished, **passes.modules})),
         notes=(note,),
-        controls=(),
-        metrics=(),
-        layouts=(),
     )
 
 
