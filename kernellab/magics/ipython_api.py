@@ -191,8 +191,11 @@ def cell_of_magic(
             raise
         of_the_cell = isinstance(error, SyntaxError) and error.filename == cell.file
         error.__traceback__ = None if of_the_cell else visible_traceback(error)
-        raised = type(error), error, error.__traceback__
-        shell.showtraceback(raised, tb_offset=0, running_compiled_code=not of_the_cell)
+        shell.showtraceback(
+            (type(error), error, error.__traceback__),
+            tb_offset=0,
+            running_compiled_code=not of_the_cell,
+        )
         if of_the_cell:
             cell.result.error_before_exec = error
         else:

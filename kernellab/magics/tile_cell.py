@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -109,8 +109,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
 
         ipython_api.execute(cell.running, cell.body, has_card)
     kernels = list({definition_of(kernel): kernel for kernel in made}.values())
-    taken = {id(kernel): kernel.take_launch_of_cell() for kernel in made}
-    launches = {number: keep(launch) for number, launch in taken.items() if launch is not None}
+    launches = _kept(made)
     if not kernels:
         raise KernelLabError(
             "This cell defines no kernel.",
@@ -123,6 +122,12 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
         _check_constants(compile_options, kernels, cell)
         _show_cards(kernels, compile_options, launches, cell.namespace)
     del known  # until now, so that a cell that is run again finds them
+
+
+def _kept(made: Iterable[TileKernel]) -> Mapping[int, FindLaunch]:
+    """By the identity of its kernel, the latest launch of each, kept for what its card leads to."""
+    launches = {id(kernel): kernel.take_launch_of_cell() for kernel in made}
+    return {number: keep(launch) for number, launch in launches.items() if launch is not None}
 
 
 def _check_constants(
