@@ -420,9 +420,9 @@ class _Comparing:
             obstacle = f"{type(error).__name__}: {error}"
         self.differences += comparison.differences
         self.launch = self.launch or comparison.launch
-        counts = comparison.counts.values()
-        compared = ComparedGraph(made.direction, made.number, *counts, obstacle=obstacle)
-        self.graphs.append(compared)
+        counts = comparison.counts
+        numbers = counts["fx"], counts["passes"], counts["kernel"]
+        self.graphs.append(ComparedGraph(made.direction, made.number, *numbers, obstacle))
         return result
 
 
@@ -445,7 +445,7 @@ class _OfGraph:
     def __init__(self, made: Made, eager: _Eager) -> None:
         self._made, self._eager = made, eager
         self.differences: list[NodeDifference] = []
-        self.counts = {"fx": 0, "passes": 0, "kernel": 0}  # as `ComparedGraph` has them
+        self.counts = {"fx": 0, "passes": 0, "kernel": 0}
         self.launch: WrongLaunch | None = None
         self._earlier: NodeRun | None = None
 
