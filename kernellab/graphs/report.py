@@ -532,8 +532,8 @@ class GraphReport(PrintsAsCard):
         sources = dict(kernels or {})
         _check_kernels(sources, {kernel.name for kernel in self.kernels})
         functions = _checked_decompositions({} if decompositions is None else decompositions)
-        compare = "kernellab.graphs.compare:compare"
-        comparison: GraphComparison = call.send(compare, run, sources, functions)
+        job = "kernellab.graphs.compare:compare"
+        comparison: GraphComparison = call.send(job, run, sources, functions)
         return comparison
 
     def accuracy(self, run: str = "triton") -> Accuracy:
