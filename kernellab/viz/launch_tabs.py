@@ -6,7 +6,7 @@ import pkgutil
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.system import OutOfTime, limited
@@ -59,12 +59,15 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
+        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...;
+            first the record that the tabs are for.
     """
 
     def __init__(self, find: FindLaunch, records: Mapping[str, Any]) -> None:
         super().__init__()
         self._find = find
+        self.own = next(iter(records))
+        """The tab of the record that the others are beside."""
         self._records = dict(records)
         self._kernel = _name_of(find(), self._records)
         launched = find() is not None
@@ -362,13 +365,15 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
         ProfileError: the profile is of other machine code.
     """
     view = registry.view(record, *annotations, **options)
-    return view if isinstance(view, Card) else beside(view, record, tab_of(record))
+    return view if isinstance(view, Card) else beside(view, record)
 
 
-def beside(view: View, record: Any, tab_id: str) -> View:
-    """A view with the other views of a record's launch beside it, where there are some."""
+def beside(view: View, record: Any, tab_id: str = "") -> View:
+    """A view, the record's own or that of a tab, with the other views of the record's launch beside
+    it, where there are some.
+    """
     tabs = tabs_for(record)
-    return view if tabs is None else tabs.add(tab_id, view)
+    return view if tabs is None else tabs.add(tab_id or tabs.own, view)
 
 
 def displayed(record: Any) -> View | None:
@@ -389,49 +394,29 @@ def displayed(record: Any) -> View | None:
     tabs, view = tabs_for(record), CardView(_card(record))
     if tabs is None:
         return None
-    tabs.add("card" if isinstance(record, Compilation) else tab_of(record), view)
+    tabs.add("card" if isinstance(record, Compilation) else tabs.own, view)
     return view
-
-
-class _Known(NamedTuple):
-    """What a record says of its launch."""
-
-    tab_id: str
-    find: FindLaunch
-    records: Mapping[str, Any]
 
 
 def tabs_for(record: Any) -> LaunchTabs | None:
     """The tabs beside a record's own; None for one that is of no launch and no compilation."""
-    known = _known(record)
-    return None if known is None else LaunchTabs(known.find, known.records)
-
-
-def tab_of(record: Any) -> str:
-    """The tab_id that the view of a record is; "" for none."""
-    known = _known(record)
-    return "" if known is None else known.tab_id
-
-
-def _known(record: Any) -> _Known | None:
     match record:
         case Compilation():
-            return _Known("ir", _launch_of(record), {"ir": record})
+            return LaunchTabs(_launch_of(record), {"ir": record})
         case Trace():
-            return _Known("steps", lambda: record.launch, {"steps": record})
+            return LaunchTabs(lambda: record.launch, {"steps": record})
         case Findings():
-            return _Known("check", lambda: record.launch, {"check": record})
+            return LaunchTabs(lambda: record.launch, {"check": record})
         case Accesses():
-            return _Known("accesses", lambda: record.launch, {"accesses": record})
+            return LaunchTabs(lambda: record.launch, {"accesses": record})
         case ExerciseAnswer(launch=BoundLaunch() as launch):
-            return _Known("answer", lambda: launch, _there(answer=record, steps=record.trace))
+            return LaunchTabs(lambda: launch, _there(answer=record, steps=record.trace))
         case Diagnosis():
             known = _there(diagnosis=record, ir=record.compilation)
-            return _Known("diagnosis", lambda: record.launch, known)
+            return LaunchTabs(lambda: record.launch, known)
         case Tuning():
-            return _Known("sweep", _launch_tuned(record), {"sweep": record})
-        case _:
-            return None
+            return LaunchTabs(_launch_tuned(record), {"sweep": record})
+    return None
 
 
 def _there(**records: Any) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -470,14 +469,6 @@ _COLORS = {"scope": BLIND_SAFE[0], "frame": BLIND_SAFE[7], "kernel": BLIND_SAFE[
 _COLORS |= {"line": BLIND_SAFE[2], "root": BLIND_SAFE[4]}
 
 
-@dataclass(frozen=True)
-class _Box:
-    scope: Scope
-    depth: int
-    start: float
-    width: float
-
-
 class FlameGraph(FigurePicture):
     """The scopes of a profile, each as wide as its part of a metric, what it holds below it."""
 
@@ -489,22 +480,21 @@ class FlameGraph(FigurePicture):
         return f"<flame graph of {self.metric}>"
 
     def _draw(self) -> Figure:
-        boxes = [box for box in _boxes(self.record, self.metric) if box.depth < _MOST_LEVELS]
-        levels = 1 + max(box.depth for box in boxes)
+        boxes = [box for box in _boxes(self.record, self.metric) if box[1] < _MOST_LEVELS]
+        levels = 1 + max(depth for _, depth, _, _ in boxes)
         subtitle = self.record.measured_by
         title = f"{label(self.record.name or 'Profile')}: {self.metric}"
         figure, axes = sheet(title, subtitle, _PROFILE_WIDTH, 0.9 + _PROFILE_ROW * levels)
-        for box in boxes:
-            color = _COLORS[box.scope.kind]
-            place = (box.start, box.depth)
-            width = max(box.width - _GAP, box.width / 2)
-            axes.add_patch(Rectangle(place, width, 0.94, facecolor=color, edgecolor="none"))
-            letters = int(box.width / _LETTER)
+        for scope, depth, start, width in boxes:
+            color, drawn = _COLORS[scope.kind], max(width - _GAP, width / 2)
+            box = Rectangle((start, depth), drawn, 0.94, facecolor=color, edgecolor="none")
+            axes.add_patch(box)
+            letters = int(width / _LETTER)
             if letters >= 3:
-                words = label(box.scope.name)
+                words = label(scope.name)
                 words = words if len(words) <= letters else f"{words[: letters - 1]}…"
                 axes.text(
-                    box.start + 0.003, box.depth + 0.5, words, fontsize=7, va="center",
+                    start + 0.003, depth + 0.5, words, fontsize=7, va="center",
                     color=ink_on(color), clip_on=True,
                 )  # fmt: skip
         axes.set_xlim(0, 1)
@@ -513,7 +503,8 @@ class FlameGraph(FigurePicture):
         return figure
 
 
-def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
+def _boxes(record: ProfileRecord, metric: str) -> Iterator[tuple[Scope, int, float, float]]:
+    """Yield each scope with its depth, and with its start and its width as shares of the whole."""
     (read_metric,) = trees.read(metric, record.root)
 
     def size(scope: Scope) -> float:
@@ -527,7 +518,7 @@ def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
         width = size(scope) / all_of_it if all_of_it else float(scope is record.root)
         if width < _LEAST_SHARE:
             continue
-        yield _Box(scope, depth, start, width)
+        yield scope, depth, start, width
         for child in scope.children:
             waiting.append((child, depth + 1, start))
             start += size(child) / all_of_it if all_of_it else 0.0
