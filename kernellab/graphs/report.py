@@ -206,31 +206,6 @@ class CapturedCall(GivenCall):
         return times
 
 
-def call_of(call: CapturedCall | None, what: str) -> CapturedCall:
-    """Return the call of a report, which Inductor must have compiled.
-
-    Args:
-        call: the report's call, if it has one.
-        what: the report's method that needs it.
-
-    Raises:
-        NotRecorded: the report has no call, as it was read from a file or left by a backend.
-        ArgumentError: another backend compiled the call.
-    """
-    if call is not None and call.request.get("backend") is not None:
-        raise ArgumentError(
-            f"{what} needs a report of Inductor, but this report is of another backend.",
-            advice="Call kernellab.graph(function, *args) without backend=.",
-        )
-    if call is not None:
-        return call
-    raise NotRecorded(
-        f"{what} calls the function again, but this report does not contain it: it was read from a "
-        "file, or left by a backend of torch.compile.",
-        advice=f"Call kernellab.graph(function, *args).{what}().",
-    )
-
-
 def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
     for name, source in sources.items():
         if name not in known:
@@ -501,6 +476,24 @@ class GraphReport(PrintsAsCard):
             for kernel in (*graph.kernels, *graph.candidate_kernels):
                 trust(kernel.source)
 
+    def _call_for(self, what: str) -> CapturedCall:
+        """Return the call, which Inductor must have compiled, for the method `what`. Raises
+        NotRecorded: the report was read from a file, or left by a backend; ArgumentError: another
+        backend compiled the call.
+        """
+        if self.call is None:
+            raise NotRecorded(
+                f"{what} calls the function again, but this report does not contain it: it was "
+                "read from a file, or left by a backend of torch.compile.",
+                advice=f"Call kernellab.graph(function, *args).{what}().",
+            )
+        if self.call.request.get("backend") is not None:
+            raise ArgumentError(
+                f"{what} needs a report of Inductor, but this report is of another backend.",
+                advice="Call kernellab.graph(function, *args) without backend=.",
+            )
+        return self.call
+
     def compare(
         self,
         run: str = "triton",
@@ -524,7 +517,7 @@ class GraphReport(PrintsAsCard):
             ArgumentError: there is no such kernel or operation, or a tensor has no values.
             NotRecorded: the report does not contain its call.
         """
-        call = call_of(self.call, "compare")
+        call = self._call_for("compare")
         check_choice("run", run, RUNS)
         call.check_has_values("compare")
         if kernels is not None:
@@ -551,7 +544,7 @@ class GraphReport(PrintsAsCard):
             ArgumentError: a tensor has no values.
             NotRecorded: the report does not contain its call.
         """
-        call = call_of(self.call, "accuracy")
+        call = self._call_for("accuracy")
         check_choice("run", run, RUNS)
         call.check_has_values("accuracy")
         accuracy: Accuracy = call.send("kernellab.graphs.accuracy:accuracy", run)
@@ -592,7 +585,7 @@ class GraphReport(PrintsAsCard):
         """
         import torch
 
-        call = call_of(self.call, "ablation")
+        call = self._call_for("ablation")
         check_whole("rounds", rounds, 1)
         rows = tuple(call.send("kernellab.graphs.jobs:counted", name) for name in VARIANTS)
         device, eager = "", None
@@ -621,7 +614,7 @@ class GraphReport(PrintsAsCard):
         """
         import torch
 
-        call = call_of(self.call, "speedup")
+        call = self._call_for("speedup")
         check_whole("rounds", rounds, 1)
         if not torch.cuda.is_available():
             raise NoGpu(
