@@ -436,8 +436,9 @@ def _said_of_lines(report: GraphReport) -> Iterator[tuple[str, SourcePosition | 
     for recompilation in report.recompilations:
         for failure in recompilation.failures:
             words = f"{recompilation.function} {recompilation.frame} was compiled again, because "
-            more = filter(None, (failure.values, failure.advice))
-            yield "\n    ".join([f"{words}{failure.condition}", *more]), failure.position
+            more = (failure.values, failure.advice)
+            said = [f"{words}{failure.condition}", *filter(None, more)]
+            yield "\n    ".join(said), failure.position
     for symbol in report.symbols:
         yield str(symbol), symbol.position
         for guard in symbol.guards:

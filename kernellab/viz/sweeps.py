@@ -425,7 +425,7 @@ class SweepView(View):
         self._groups = groups
         self._sweeps = [tuning for group in groups for tuning in group]
         self._configs = Configs(self._sweeps)
-        self._chosen = None
+        self._chosen: list[int] | None = None
         if compilations is not None:
             self._chosen = [self._configs.place(*compilation) for compilation in compilations]
 
