@@ -94,8 +94,8 @@ class ViewWidget(anywidget.AnyWidget):
         self.send({"kind": "heard", "request": request.get("request")})
         answered = answer(self._handlers, request)
         if answered is not None:
-            asked = {"kind": request["kind"], "request": request.get("request")}
-            self.send({**answered.content, **asked}, list(answered.buffers))
+            labels = {"kind": request["kind"], "request": request.get("request")}
+            self.send({**answered.content, **labels}, list(answered.buffers))
 
 
 def _bundle(_: Mapping[str, Any]) -> Answer:
