@@ -86,32 +86,20 @@ class LayoutPlot(FigurePicture):
         return _draw(self._picture, self._by, self._title, self._words)
 
 
-@figure_of.register
+@figure_of.register(Layout)
+@figure_of.register(TileLayout)
 def layout_plot(
-    layout: Layout,
+    thing: Layout | TileLayout,
     by: str | None = None,
     at: Sequence[int] = (),
     hardware: bool = False,
     bits: int = 16,
 ) -> LayoutPlot:
-    """The figure of a layout: see `Layout.plot`."""
+    """The figure of a layout, or of a tile's, whose elements have bits: see their `plot`."""
+    layout = layout_of(thing)
     title = f"{sizes(layout.shape)}, {layout.family.replace('_', ' ')}"
-    return _plot(layout, title, by, at, hardware, bits)
-
-
-@figure_of.register
-def tile_plot(
-    tile: TileLayout, by: str | None = None, at: Sequence[int] = (), hardware: bool = False
-) -> LayoutPlot:
-    """The figure of a tile's layout: see `TileLayout.plot`."""
-    layout = layout_of(tile)
-    title = tile_title(tile, layout)
-    return _plot(layout, title, by, at, hardware, element_bits(tile.element) or 16)
-
-
-def _plot(
-    layout: Layout, title: str, by: str | None, at: Sequence[int], hardware: bool, bits: int
-) -> LayoutPlot:
+    if isinstance(thing, TileLayout):
+        title, bits = tile_title(thing, layout), element_bits(thing.element) or 16
     check_drawable(layout)
     check_flags(hardware=hardware)
     check_whole("element_bits", bits, least=1, most=_WIDEST_ELEMENT)

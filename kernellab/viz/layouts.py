@@ -322,7 +322,7 @@ def layout_view(
     tiles = tuple(tile_data(layout, name, 0) for layout, name in zip(chosen, names))
     cards = [*_what_moves(chosen), *map(layout_card, chosen)]
     title = f"Layout of {sizes(layout.shape)}"
-    return _view(title, tiles, cards, colors=_checked_colors(by, tiles))
+    return _view(title, tiles, cards, by=by)
 
 
 @view_of.register
@@ -337,15 +337,7 @@ def tile_view(
     cards = [
         tile_card(each) if isinstance(each, TileLayout) else layout_card(each) for each in shown
     ]
-    colors = _checked_colors(by, tiles)
-    return _view(tiles[0].name, tiles, [*_what_moves(layouts), *cards], colors=colors)
-
-
-def _checked_colors(by: str | None, tiles: Sequence[TileData]) -> str:
-    """What the view is to be colored by at first; "" where no one says."""
-    offered = list(dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
-    check_color(by, offered)
-    return by or ""
+    return _view(tiles[0].name, tiles, [*_what_moves(layouts), *cards], by=by)
 
 
 def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
@@ -412,10 +404,11 @@ def _view(
     tiles: tuple[TileData, ...],
     cards: Sequence[Card],
     conversion: str = "",
-    colors: str = "",
+    by: str | None = None,
 ) -> View:
+    check_color(by, dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
     right = 1 if len(tiles) > 1 else None
-    data = LayoutView("layout", title, tiles, 0, right, conversion, colors)
+    data = LayoutView("layout", title, tiles, 0, right, conversion, by or "")
     return View(title, lambda: data, lambda: cards)
 
 
