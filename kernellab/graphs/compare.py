@@ -247,9 +247,6 @@ class Perturbations:
         return right_instead(value, known)
 
 
-# Find where eager torch and a compiled call differ (`report.compare()`), in the process that
-# captures.
-#
 # Eager torch runs first, and every value and gradient of an FX node is kept. Then the same call
 # is compiled, and each of its graphs runs at three levels, each compared with the one before:
 # its ATen operations with eager's values, the graph after Inductor's passes with the ATen graph,
