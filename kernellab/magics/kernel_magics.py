@@ -243,10 +243,10 @@ def tileir(
     if not is_kernel(thing):
         refuse_no_kernel(thing, line.text, line)
         return show(thing, *annotations)
+    targets: Sequence[Target | None] = target or [None]
     try:
         first, *others = (
-            compilation_of(thing, {**given, "target": each}, line.place)
-            for each in target or [None]
+            compilation_of(thing, {**given, "target": each}, line.place) for each in targets
         )
     except CompileError as error:
         ipython_api.show(show(error))

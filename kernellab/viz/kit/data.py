@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -203,10 +202,14 @@ def as_json(data: Any) -> Any:
     return data
 
 
-@cache
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
 def _fields(kind: type) -> tuple[str, ...]:
     """The names of a data class's fields, which take long to ask for."""
-    return tuple(each.name for each in dataclasses.fields(kind))
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return _FIELDS[kind]
 
 
 def packed(data: ViewData) -> bytes:
