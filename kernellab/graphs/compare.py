@@ -632,6 +632,7 @@ class _OfGraph:
         node: torch.fx.Node,
         right: torch.Tensor,
         kernel: KernelCode | None,
+        /,
         **facts: Any,
     ) -> None:
         """Record a difference of a node's value; `facts` replace what follows from the node."""
