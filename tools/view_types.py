@@ -49,7 +49,7 @@ def typescript(annotation: Any) -> str:
         return " | ".join(f'"{value}"' for value in arguments)
     if origin in (typing.Union, types.UnionType):
         return " | ".join(typescript(one) for one in arguments)
-    if origin is tuple and arguments[-1] is ...:
+    if origin is collections.abc.Sequence or (origin is tuple and arguments[-1] is ...):
         return f"readonly {_in_brackets(typescript(arguments[0]))}[]"
     if origin is tuple:
         return f"readonly [{', '.join(typescript(one) for one in arguments)}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -12,6 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
@@ -94,11 +94,13 @@ def _python() -> Iterator[DoctorLine]:
 
 def _packages() -> Iterator[DoctorLine]:
     try:
-        declared = importlib.metadata.requires("kernellab") or []
-    except importlib.metadata.PackageNotFoundError:
+        declared = requires("kernellab") or []
+    except PackageNotFoundError:
         folder = Path(__file__).parents[2]
         yield DoctorLine.of("KernelLab", "note", f"not installed: it is taken from {folder}")
-        declared = _declared_in(folder)
+        file, declared = folder / "pyproject.toml", []
+        if file.exists():  # the package may lie alone in a folder
+            declared = tomllib.loads(file.read_text())["project"]["dependencies"]
     for text in declared:
         requirement = Requirement(text)
         # Extras are optional: they are looked at where they are used.
@@ -106,34 +108,17 @@ def _packages() -> Iterator[DoctorLine]:
             yield _package(requirement)
 
 
-def _declared_in(checkout: Path) -> list[str]:
-    """The requirements of a checkout; none where the package lies alone in a folder."""
-    try:
-        project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
-    except FileNotFoundError:
-        return []
-    return list(project["dependencies"])
-
-
 def _package(requirement: Requirement) -> DoctorLine:
-    wanted = f"{requirement.name}{requirement.specifier}"
+    name, specifier = requirement.name, requirement.specifier
+    command = f'pip install "{name}{specifier}"'
     try:
-        version = importlib.metadata.version(requirement.name)
-    except importlib.metadata.PackageNotFoundError:
-        return DoctorLine.of(
-            requirement.name, "missing", "not installed", f'Install it: pip install "{wanted}"'
-        )
-    if requirement.specifier.contains(version, prereleases=True):
-        return DoctorLine.of(requirement.name, "ok", version)
-    return DoctorLine.of(
-        requirement.name,
-        "missing",
-        f"{version}, and KernelLab {kernellab_version()} needs {requirement.specifier}",
-        f'Install a version that fits: pip install "{wanted}"',
-    )
-
-
-_version = importlib.metadata.version
+        installed = version(name)
+    except PackageNotFoundError:
+        return DoctorLine.of(name, "missing", "not installed", f"Install it: {command}")
+    if specifier.contains(installed, prereleases=True):
+        return DoctorLine.of(name, "ok", installed)
+    words = f"{installed}, and KernelLab {kernellab_version()} needs {specifier}"
+    return DoctorLine.of(name, "missing", words, f"Install a version that fits: {command}")
 
 
 def pairing(torch: str, triton: str) -> DoctorLine:
@@ -143,9 +128,8 @@ def pairing(torch: str, triton: str) -> DoctorLine:
     if wanted is None:
         return DoctorLine.of(subject, "note", f"torch {torch} is not among the versions known here")
     if _major_minor(triton) == wanted:
-        return DoctorLine.of(
-            subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}"
-        )
+        words = f"torch {_major_minor(torch)} goes with Triton {wanted}"
+        return DoctorLine.of(subject, "ok", words)
     return DoctorLine.of(
         subject,
         "note",
@@ -175,10 +159,9 @@ def _major_minor(version: str) -> str:
 def _gpu() -> Iterator[DoctorLine]:
     import torch
 
-    if torch.version.cuda or torch.version.hip:
-        build = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}"
-    else:
-        build = "CPU"
+    build = f"ROCm {torch.version.hip}" if torch.version.hip else "CPU"
+    if torch.version.cuda:
+        build = f"CUDA {torch.version.cuda}"
     yield DoctorLine.of("torch's build", "ok", build)
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
@@ -186,23 +169,16 @@ def _gpu() -> Iterator[DoctorLine]:
             memory = properties.total_memory / 2**30
             yield DoctorLine.of("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
         return
-    unused = _nvidia_gpus()
-    if unused and os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
-        yield DoctorLine.of(
-            "GPU",
-            "note",
-            f"{', '.join(unused)}: here, and CUDA_VISIBLE_DEVICES hides it",
-            "Unset CUDA_VISIBLE_DEVICES to use it.",
-        )
-    elif unused:
-        yield DoctorLine.of(
-            "GPU",
-            "note",
-            f"{', '.join(unused)}: here, but this torch cannot use it",
-            "Take torch's CUDA build: make clean, then make demo TORCH=cuda.",
-        )
-    else:
+    unused = ", ".join(_nvidia_gpus())
+    if not unused:
         yield DoctorLine.of("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
+    elif os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
+        words = f"{unused}: here, and CUDA_VISIBLE_DEVICES hides it"
+        yield DoctorLine.of("GPU", "note", words, "Unset CUDA_VISIBLE_DEVICES to use it.")
+    else:
+        words = f"{unused}: here, but this torch cannot use it"
+        advice = "Take torch's CUDA build: make clean, then make demo TORCH=cuda."
+        yield DoctorLine.of("GPU", "note", words, advice)
 
 
 def _nvidia_gpus() -> list[str]:
@@ -250,12 +226,8 @@ def _compiles() -> Iterator[DoctorLine]:
     call = bind(vector_add, types, {"BLOCK": 128}, DEFAULT_TARGET)
     sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
     took = time.perf_counter() - started
-    lines = sass.text.count("\n")
-    yield DoctorLine.of(
-        "compiler",
-        "ok",
-        f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s",
-    )
+    lines = f"{sass.text.count(chr(10))} lines of SASS for {DEFAULT_TARGET}"
+    yield DoctorLine.of("compiler", "ok", f"a kernel became {lines} in {took:.2f} s")
 
 
 def _runs() -> Iterator[DoctorLine]:
@@ -270,9 +242,8 @@ def _runs() -> Iterator[DoctorLine]:
     run(vector_add, (3,), x, y, total, 300, BLOCK=128)
     took = time.perf_counter() - started
     if torch.equal(total, x + y):
-        yield DoctorLine.of(
-            "interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s"
-        )
+        words = f"a kernel ran on the CPU, checked, in {took:.2f} s"
+        yield DoctorLine.of("interpreter", "ok", words)
     else:
         yield DoctorLine.of("interpreter", "missing", "a vector addition gave a wrong result")
 
@@ -280,8 +251,8 @@ def _runs() -> Iterator[DoctorLine]:
 CHECKS: dict[str, Callable[[], Iterable[DoctorLine]]] = {
     "Python": _python,
     "packages": _packages,
-    "torch and Triton": lambda: [pairing(_version("torch"), _version("triton"))],
-    "torch.compile": lambda: [compile_support(_version("torch"))],
+    "torch and Triton": lambda: [pairing(version("torch"), version("triton"))],
+    "torch.compile": lambda: [compile_support(version("torch"))],
     "GPU": _gpu,
     "NVIDIA's tools": _nvidia_tools,
     "compiler": _compiles,

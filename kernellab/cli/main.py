@@ -84,9 +84,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     except (ImportError, MemoryError, OSError, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # Of files and streams; a library that does not fit into memory has no number.
-        from kernellab.common.system import system_fault
-
-        fault = system_fault(error, "this command cannot run")
+        fault = system.system_fault(error, "this command cannot run")
         if fault is None and getattr(error, "name", "") is not None:
             raise  # A real failure to import; ours carry words and no name.
         print(f"kernellab: {fault or error}", file=sys.stderr)
@@ -264,7 +262,11 @@ def _compile(
         compilations = _compilations(kernel, sig, constants, target, given, record)
     except CompileError as error:
         if output is not None:
-            _write(output, _report_of_failure(error))
+            from kernellab.records.display import show
+            from kernellab.viz.kit.page import Section, page_of_views
+
+            view = show(error)
+            _write(output, page_of_views(view.title, [Section("", view, ())]))
         raise
     from kernellab.viz.kernels import kernel_card
     from kernellab.viz.pages import compilation_report, resources_card
@@ -278,14 +280,6 @@ def _compile(
         print()
         _write(output, compilation_report(compilations))
     return 0
-
-
-def _report_of_failure(error: CompileError) -> str:
-    from kernellab.records.display import show
-    from kernellab.viz.kit.page import Section, page_of_views
-
-    view = show(error)
-    return page_of_views(view.title, [Section("", view, ())])
 
 
 def _compilations(

@@ -99,10 +99,9 @@ def judge(
 def compile(kernel: str, launch: str, target: str = "sm_90") -> Compiled:
     """Compile a kernel for a launch, and return its stages and resources."""
     made = _compiled(kernel, launch, target)
-    resources = made.resources
-    return Compiled(
-        target, [*made.stages], resources.registers, resources.spills, resources.shared_bytes
-    )
+    needed = made.resources
+    sizes = needed.registers, needed.spills, needed.shared_bytes
+    return Compiled(target, [*made.stages], *sizes)
 
 
 def explain(
@@ -114,7 +113,7 @@ def explain(
         raise ArgumentError(f"stage must be one of {', '.join(made.stages)}, got {stage!r}.")
     text = made.stages[stage].text.splitlines()
     numbers = made.source_map.lines("source", stage, line)
-    return _short(text[number - 1].strip() for number in numbers)
+    return [text[number - 1].strip()[:_LONGEST] for number in numbers[: 2 * _MOST]]
 
 
 def check(kernel: str, launch: str, target: str = "sm_90") -> list[Finding]:
@@ -133,11 +132,8 @@ def step(
         raise ArgumentError(f"line must be one that the program ran, got {line}.",
                             advice=f"It ran {', '.join(map(str, lines))}.")  # fmt: skip
     state = traced.at(reached)
-    return StateAt(
-        reached.number,
-        len(traced),
-        {name: f"{state[name]}"[:_LONGEST] for name in list(state)[:_MOST]},
-    )
+    variables = {name: f"{state[name]}"[:_LONGEST] for name in list(state)[:_MOST]}
+    return StateAt(reached.number, len(traced), variables)
 
 
 def diagnose(kernel: str, launch: str, target: str = "sm_90") -> list[Finding]:
@@ -150,8 +146,7 @@ def equal(kernel: str, launch: str, other: str, target: str = "sm_90") -> dict[s
 
     `other` is a kernel with the same parameters, or a function of torch.
     """
-    equality = decide(_launch(kernel, launch, target), load_named(other))
-    return equality.to_dict()
+    return decide(_launch(kernel, launch, target), load_named(other)).to_dict()
 
 
 def search(words: str) -> list[Entry]:
@@ -227,7 +222,3 @@ def _findings(diagnostics: Iterable[Any]) -> list[Finding]:
         )
         for each, _ in zip(diagnostics, range(_MOST))
     ]
-
-
-def _short(lines: Iterable[str]) -> list[str]:
-    return [line[:_LONGEST] for line, _ in zip(lines, range(2 * _MOST))]

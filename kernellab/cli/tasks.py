@@ -223,16 +223,14 @@ def submissions_in(words: Sequence[str]) -> list[str]:
     submissions: list[str] = []
     for word in words:
         path, _, name = word.partition("::")
-        if not os.path.isdir(path):
-            submissions.append(word)
-            continue
-        files = sorted(Path(path).glob("*.py"))
-        if not files:
+        is_folder = os.path.isdir(path)
+        files = sorted(Path(path).glob("*.py")) if is_folder else []
+        if is_folder and not files:
             raise OptionError(
                 f"The folder {path!r} has no Python file.",
                 advice="Pass a folder that contains Python files.",
             )
-        submissions += [f"{file}::{name}" for file in files]
+        submissions += [f"{file}::{name}" for file in files] if is_folder else [word]
     return submissions
 
 

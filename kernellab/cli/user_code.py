@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,11 +43,8 @@ def load_kernel(place: str) -> Any:
     path, _, name = place.partition("::")
     file = Path(path)
     if not os.path.isfile(file):  # which raises nothing, as Path.is_file may
-        here = (
-            sorted(str(other) for other in file.parent.glob("*.py"))
-            if os.path.isdir(file.parent)
-            else []
-        )
+        is_there = os.path.isdir(file.parent)
+        here = sorted(map(str, file.parent.glob("*.py"))) if is_there else []
         raise KernelLabError(f"There is no file {path!r}.", advice=nearest(path, here))
     kernels = kernels_in(run_file(file))
     if not kernels:
@@ -57,15 +54,15 @@ def load_kernel(place: str) -> Any:
         )
     if not name and len(kernels) == 1:
         return next(iter(kernels.values()))
-    if name not in kernels:
-        problem = (
-            f"{path} has no kernel {name!r}." if name else f"{path} has {len(kernels)} kernels."
-        )
-        advice = suggestion(name, kernels, "It defines")
-        if not name:
-            advice = f"Name one: {path}::{next(iter(kernels))}. {advice}"
-        raise KernelLabError(problem, advice=advice)
-    return kernels[name]
+    if name in kernels:
+        return kernels[name]
+    advice = suggestion(name, kernels, "It defines")
+    if name:
+        raise KernelLabError(f"{path} has no kernel {name!r}.", advice=advice)
+    raise KernelLabError(
+        f"{path} has {len(kernels)} kernels.",
+        advice=f"Name one: {path}::{next(iter(kernels))}. {advice}",
+    )
 
 
 def load_named(place: str) -> Any:
@@ -87,6 +84,7 @@ def named_in(module: ModuleType, path: str, name: str) -> Any:
 
 def kernels_in(module: ModuleType) -> dict[str, Any]:
     """The kernels, autotuned ones included, that a module's own code defines, by name."""
+    from kernellab.launch.preparation import innermost
     from kernellab.torch_api.inductor import is_inductor_kernel
     from kernellab.triton_api import Autotuner, Heuristics, JITFunction
 
@@ -94,14 +92,8 @@ def kernels_in(module: ModuleType) -> dict[str, Any]:
         name: value
         for name, value in vars(module).items()
         if (isinstance(value, JITFunction | Autotuner | Heuristics) or is_inductor_kernel(value))
-        and _function(value).__module__ == module.__name__
+        and innermost(value).fn.__module__ == module.__name__
     }
-
-
-def _function(kernel: Any) -> Any:
-    while hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return kernel
 
 
 def run_file(file: Path) -> ModuleType:
@@ -136,14 +128,10 @@ def run_file(file: Path) -> ModuleType:
 
 
 def _place_in(file: Path, error: Exception) -> SourcePosition | None:
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename) == file.resolve()
-    ]
-    if not frames or frames[-1].lineno is None:
-        return None
-    return SourcePosition(str(file), frames[-1].lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
+    last = lines[-1] if lines else None
+    return None if last is None else SourcePosition(str(file), last)
 
 
 def profile_script(
@@ -174,12 +162,11 @@ def profile_script(
         )
     if output is not None:
         check_place(output)
-    is_emulated = local_target() is None
-    around: AbstractContextManager[object] = (
-        interpreted(answers="gpu") if is_emulated else nullcontext()
-    )
     session = profile(name=Path(script).name, **recording)
-    with around, session:
+    with ExitStack() as stack:
+        if local_target() is None:
+            stack.enter_context(interpreted(answers="gpu"))
+        stack.enter_context(session)
         status = _run_script(script, arguments)
     print(text_of(session.profile, tree))
     if output is not None:
@@ -219,8 +206,7 @@ def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_met
     if lists_metrics:
         print("\n".join(map(visible, profile.metrics)))
     elif diff is not None:
-        other = load(diff)
-        print((profile.diff(other)).tree(tree["metrics"]))
+        print(profile.diff(load(diff)).tree(tree["metrics"]))
     else:
         print(text_of(profile, tree))
     return 0
@@ -378,11 +364,7 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
     """The report of what happened, as text: kernels, outcomes, what needs a GPU, findings."""
-    launches: Counter[str] = Counter()
-    outcomes: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    needs: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
+    launches, outcomes, reasons, needs, faults = (Counter[str]() for _ in range(5))
     explained = set()
     failed = {}
     for event in events:
@@ -398,11 +380,10 @@ def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
             (faults if event["is_fault"] else needs)[f"{place}{event['what']}"] += 1
             explained.add(event["test"])
     total = sum(launches.values())
+    ended = ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items()))
     lines = [
         f"On the CPU, as on {target}: {total:,} launches of {counted(len(launches), 'kernel')}.",
-        "Tests: "
-        + (", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none")
-        + ".",
+        f"Tests: {ended or 'none'}.",
     ]
     lines += _listed("Findings", faults)
     lines += _listed("What KernelLab does not run", needs)

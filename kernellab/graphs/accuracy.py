@@ -42,31 +42,17 @@ def accuracy(call: GivenCall, run: str) -> Accuracy:
     config = {**mode_options(request["mode"]), **request["options"], "fallback_random": True}
     runs_code = run == "triton"
     eager = _Doubled()
-    backends: tuple[Any, ...] = (
-        eager,
-        Backend(
-            gpu.answering,
-            config=config,
-            levels=False,
-            runner=run_code if runs_code else run_aten,
-            runs_code=runs_code,
-        ),
+    runner = run_code if runs_code else run_aten
+    compiled: Any = Backend(
+        gpu.answering, config=config, levels=False, runner=runner, runs_code=runs_code
     )
+    given = call.function, call.args, call.keywords
     results: list[list[Any]] = [[], []]
     error = ""
-    for backend, result in zip(backends, results, strict=True):
-        restored = fx_graphs.tensors_restored(call.function, call.args, call.keywords)
-        with gpu.answering(), interpreted(), restored:
+    for backend, result in zip((eager, compiled), results, strict=True):
+        with gpu.answering(), interpreted(), fx_graphs.tensors_restored(*given):
             torch.manual_seed(_SEED)
-            error = error or call_once(
-                call.function,
-                call.args,
-                call.keywords,
-                backend,
-                backward=False,
-                results=result,
-                **options,
-            )
+            error = error or call_once(*given, backend, backward=False, results=result, **options)
     pairs = zip(*(list(_floats(result)) for result in results), strict=False)
     errors = tuple(
         _result_error(number, value, other, eager.exact.get(id(value)))

@@ -17,7 +17,7 @@ from kernellab.graphs.guards import guards_in, recompilations_in, symbols_in, wi
 from kernellab.graphs.torch_texts import breaks_in, functions_in, statements_from
 from kernellab.launch.torch_cuda import DeviceProperties
 from kernellab.records import Target
-from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, Level
+from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture
 
 if TYPE_CHECKING:
     import pandas
@@ -118,9 +118,7 @@ def tried() -> list[tuple[str, str, str, str, str]]:
 
     rows = []
     for name, (package, tags) in installed().items():
-        gives, error = "all levels, down to kernels", ""
-        if name not in OURS:
-            gives, error = _tried(name)
+        gives, error = ("all levels, down to kernels", "") if name in OURS else _tried(name)
         rows.append((name, package, " ".join(tags), gives, error))
     return rows
 
@@ -157,10 +155,8 @@ def check_name(name: str) -> None:
 
     names = list(installed())
     if name not in names:
-        raise OptionError(
-            f"torch.compile has no backend {name!r}.",
-            advice=suggestion(name, names, "Installed are"),
-        )
+        advice = suggestion(name, names, "Installed are")
+        raise OptionError(f"torch.compile has no backend {name!r}.", advice=advice)
 
 
 # Make a record of what torch's compiler did.
@@ -298,10 +294,8 @@ def _positions(capture: GraphCapture) -> Iterator[SourcePosition | None]:
         yield from (failure.position for failure in recompilation.failures)
     for symbol in capture.symbols:
         yield from (symbol.position, *(guard.position for guard in symbol.guards))
-    levels: list[Level | None] = [frame.fx for frame in capture.frames]
-    levels += [frame.joint for frame in capture.frames]
-    for graph in capture.lowered:
-        levels += [graph.aten, graph.prims, graph.post_grad]
-    for level in levels:
-        if level is not None:
-            yield from (node.position for node in level.nodes)
+    levels = [level for frame in capture.frames for level in (frame.fx, frame.joint)]
+    levels += [
+        level for graph in capture.lowered for level in (graph.aten, graph.prims, graph.post_grad)
+    ]
+    yield from (node.position for level in levels if level is not None for node in level.nodes)

@@ -247,9 +247,6 @@ class Perturbations:
         return right_instead(value, known)
 
 
-# Find where eager torch and a compiled call differ (`report.compare()`), in the process that
-# captures.
-#
 # Eager torch runs first, and every value and gradient of an FX node is kept. Then the same call
 # is compiled, and each of its graphs runs at three levels, each compared with the one before:
 # its ATen operations with eager's values, the graph after Inductor's passes with the ATen graph,
@@ -306,7 +303,11 @@ def compare(
         torch.manual_seed(_SEED)
         with gpu.answering(), interpreted(), values_marked():
             error = call_once(call.function, call.args, call.keywords, backend, **options)
-        comparing.note_errors(backend)
+        comparing.graphs += [  # those that Inductor did not lower
+            ComparedGraph(graph.direction, graph.number, 0, 0, 0, graph.error)
+            for graph in backend.captured.lowered
+            if graph.error
+        ]
         _check_edited(kernels, backend)
     return GraphComparison(
         name=request["name"],
@@ -368,12 +369,13 @@ class _Kept(torch.fx.Interpreter):
             if n.op == "placeholder" and result.is_leaf and torch.is_grad_enabled():
                 result = result.view_as(result)  # whose gradient is that of this graph alone
             key = (self._number, "gradient", n.name)
-            hooked: Any = result
-            hooked.register_hook(lambda gradient: self._keep(key, gradient))
-        return result
 
-    def _keep(self, key: Key, gradient: torch.Tensor) -> None:
-        self._values.setdefault(key, gradient.detach().clone())
+            def keep(gradient: torch.Tensor) -> None:
+                self._values.setdefault(key, gradient.detach().clone())
+
+            hooked: Any = result
+            hooked.register_hook(keep)
+        return result
 
 
 class _Comparing:
@@ -399,13 +401,6 @@ class _Comparing:
 
         return called
 
-    def note_errors(self, backend: Backend) -> None:
-        """Record the graphs that were not compared, because Inductor did not lower them."""
-        for graph in backend.captured.lowered:
-            if graph.error:
-                compared = ComparedGraph(graph.direction, graph.number, 0, 0, 0, graph.error)
-                self.graphs.append(compared)
-
     def _compared(self, made: Made, aten: torch.fx.GraphModule, args: list[Any]) -> Any:
         comparison = _OfGraph(made, self._eager)
         if made.direction != "backward" and made.number in self._eager.random_states:
@@ -423,16 +418,8 @@ class _Comparing:
         self.differences += comparison.differences
         self.launch = self.launch or comparison.launch
         counts = comparison.counts
-        self.graphs.append(
-            ComparedGraph(
-                made.direction,
-                made.number,
-                counts["fx"],
-                counts["passes"],
-                counts["kernel"],
-                obstacle,
-            )
-        )
+        numbers = counts["fx"], counts["passes"], counts["kernel"]
+        self.graphs.append(ComparedGraph(made.direction, made.number, *numbers, obstacle))
         return result
 
 
@@ -487,18 +474,13 @@ class _OfGraph:
             excess = rounding.difference(name, node.name, value, right)
             if excess is not None:
                 its = self._eager.nodes.get((self._made.number, name))
-                kernel = self._kernel_with(node.name)
-                self._note(
-                    excess,
-                    level="fx",
-                    node=name,
-                    is_gradient=kind == "gradient",
-                    target=its.target if its else "",
-                    aten=node.name,
-                    kernel=kernel.name if kernel else "",
-                    position=its.position if its else None,
-                    dtype=right.dtype,
-                )
+                facts = {
+                    "node": name,
+                    "is_gradient": kind == "gradient",
+                    "target": its.target if its else "",
+                    "position": its.position if its else None,
+                }
+                self._note(excess, "fx", node, right, self._kernel_with(node.name), **facts)
         return result
 
     # The graph after Inductor's passes compared with the ATen graph
@@ -530,7 +512,7 @@ class _OfGraph:
         for node, value, known in far:
             excess = rounding.difference(node.name, node.name, value, known)
             if excess is not None:
-                self._note_node(excess, "passes", node, known, self._kernel_with(node.name))
+                self._note(excess, "passes", node, known, self._kernel_with(node.name))
         return module
 
     # The generated code compared with that graph
@@ -602,10 +584,8 @@ class _OfGraph:
                 if not run.drew(node) and not fx_graphs.is_unset(node):
                     self.counts["kernel"] += 1
                     if difference_of(name, value, computed) is not None:
-                        kept = value.detach().clone()
-                        place = node.name
-                        buffer = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
-                        far.append(buffer)
+                        kept, made_in = value.detach().clone(), (kernel, parameter)
+                        far.append(_FarBuffer(node.name, node, kept, computed, *made_in, [*last]))
                 value.copy_(run.rewritten.get(node.name, run.values[node.name]))
 
         callable_in(text, launching, {SEEN: note})([*given_inputs])
@@ -636,50 +616,43 @@ class _OfGraph:
     ) -> None:
         if far.kernel is None:
             made_in = self._kernel_with(far.node.name)
-            self._note_node(excess, "kernel", far.node, far.right, made_in)
+            self._note(excess, "kernel", far.node, far.right, made_in)
             return
         code = codes.get(far.kernel)
         line = _stores(code).get(far.parameter) if code is not None else None
         text = code.source.splitlines()[line - 1] if code is not None and line else ""
-        self._note_node(excess, "kernel", far.node, far.right, code, line, text)
+        self._note(excess, "kernel", far.node, far.right, code, line=line, line_text=text)
         if code is not None and self.launch is None:
             self.launch = WrongLaunch(code, tuple(far.arguments), {far.parameter: far.right})
 
-    def _note_node(
+    def _note(
         self,
         excess: Difference,
         level: str,
         node: torch.fx.Node,
         right: torch.Tensor,
         kernel: KernelCode | None,
-        line: int | None = None,
-        line_text: str = "",
+        /,
+        **facts: Any,
     ) -> None:
+        """Record a difference of a node's value; `facts` replace what follows from the node."""
         its = fx_graphs.node_of(node)
-        self._note(
-            excess,
-            level=level,
-            node=node.name,
-            is_gradient=False,
-            target=its.target,
-            aten=node.name,
-            kernel=kernel.name if kernel else "",
-            position=its.position,
-            dtype=right.dtype,
-            line=line,
-            line_text=line_text,
-        )
-
-    def _note(self, excess: Difference, *, dtype: torch.dtype, **facts: Any) -> None:
-        self.differences.append(
-            NodeDifference(
-                direction=self._made.direction,
-                number=self._made.number,
-                dtype=str(dtype).removeprefix("torch."),
-                **vars(excess),
-                **{"line": None, "line_text": "", **facts},
-            )
-        )
+        known = {
+            **vars(excess),
+            "level": level,
+            "direction": self._made.direction,
+            "number": self._made.number,
+            "node": node.name,
+            "is_gradient": False,
+            "target": its.target,
+            "aten": node.name,
+            "kernel": kernel.name if kernel else "",
+            "line": None,
+            "line_text": "",
+            "position": its.position,
+            "dtype": str(right.dtype).removeprefix("torch."),
+        }
+        self.differences.append(NodeDifference(**{**known, **facts}))
 
     def _kernel_with(self, name: str) -> KernelCode | None:
         """Return the kernel that computes a node, if it is known."""

@@ -177,7 +177,7 @@ def _backend(given: Any) -> Any:
     return given
 
 
-def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
     """Raise OptionError, with the nearest name, unless Inductor has these options."""
     from kernellab.torch_api.capture import option_names
 
@@ -186,7 +186,7 @@ def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
         if name not in known:
             raise OptionError(
                 f"Inductor has no option {name!r}.",
-                advice=suggestion(str(name), [*own, *known], "Its options are"),
+                advice=suggestion(str(name), known, "Its options are"),
             )
 
 

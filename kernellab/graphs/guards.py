@@ -153,14 +153,13 @@ def symbols_in(events: Iterable[torch_texts.Event]) -> tuple[SizeSymbol, ...]:
                 case {"symbol": str(name), "vr": str(values), **said}:
                     source = readable(str(said.get("source", "")))
                     value = str(said.get("val", "")) if source else ""
-                    symbols[frame, name] = SizeSymbol(
-                        frame, name, source, value, values, _place(said)
-                    )
+                    place = _place(said)
+                    symbols[frame, name] = SizeSymbol(frame, name, source, value, values, place)
                 case {"symbol": str(name), "value": str(value), **said} if (frame, name) in symbols:
                     fixed = symbols[frame, name]
-                    place = _place(said) or next(
-                        (guard.position for guard in reversed(fixed.guards)), None
-                    )
+                    place = _place(said)
+                    if place is None and fixed.guards:
+                        place = fixed.guards[-1].position
                     guard = SizeGuard(f"{fixed.source or name} == {value}", place)
                     guards = [old for old in fixed.guards if old.position != place]
                     symbols[frame, name] = replace(fixed, fixed=value, guards=(*guards, guard))
@@ -177,9 +176,8 @@ def _add_guard(
 ) -> None:
     names = {name: symbol for (of, name), symbol in symbols.items() if of == frame}
     within = [name for name in dict.fromkeys(_NAME.findall(condition)) if name in names]
-    words = _NAME.sub(
-        lambda name: names[name[0]].source or name[0] if name[0] in names else name[0], condition
-    )
+    sources = {name: symbol.source or name for name, symbol in names.items()}
+    words = _NAME.sub(lambda name: sources.get(name[0], name[0]), condition)
     for pattern, operator in _RELATIONS.items():
         words = re.sub(pattern, rf"\1 {operator} \2", words)
     for name in within:
@@ -220,11 +218,8 @@ _SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]")
 
 
 def _advice_on(symbol: SizeSymbol, failed: Collection[str]) -> str:
-    """Return what to mark or to change, in one sentence; "" if nothing is to be done.
-
-    Args:
-        symbol: the symbol.
-        failed: the frames that were compiled again because a size of a tensor had changed.
+    """Return what to mark or to change, in one sentence; "" if nothing is to be done. `failed` has
+    the frames that were compiled again because a size of a tensor had changed.
     """
     size = _SIZE.fullmatch(symbol.source)
     if symbol.fixed:
@@ -247,22 +242,16 @@ def guards_in(
     events: Iterable[torch_texts.Event], recompilations: Iterable[Recompilation]
 ) -> tuple[Guard, ...]:
     """Return the guards of each frame's code, with the failure of those that failed later."""
-    failures = _failures(recompilations)
+    failures: dict[str, list[str]] = {}  # by frame: "tensor 'x' size mismatch at index 0"
+    for recompilation in recompilations:
+        for failure in recompilation.failures:
+            failures.setdefault(failure.frame, []).append(failure.condition)
     guards: list[Guard] = []
     for metadata, payload in events:
         if "dynamo_cpp_guards_str" in metadata and isinstance(payload, str):
             frame = torch_texts.frame_of(metadata)
             guards += _guards(frame, payload, failures.get(frame, ()))
     return tuple(guards)
-
-
-def _failures(recompilations: Iterable[Recompilation]) -> dict[str, list[str]]:
-    """Return frame -> failures of its guards, as "0/0: tensor 'x' size mismatch at index 0"."""
-    failures: dict[str, list[str]] = {}
-    for recompilation in recompilations:
-        for failure in recompilation.failures:
-            failures.setdefault(failure.frame, []).append(failure.condition)
-    return failures
 
 
 def _guards(frame: str, text: str, failures: Iterable[str]) -> Iterator[Guard]:

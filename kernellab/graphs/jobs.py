@@ -62,15 +62,10 @@ def capture(call: GivenCall) -> GraphCapture:
     else:
         backend = _other_backend(options)
     called = {name: options[name] for name in ("backward", "dynamic", "fullgraph")}
+    given = call.function, call.args, call.keywords
     with gpu.answering(), interpreted():  # the function, or a backend, may launch kernels
         captured = capture_with(
-            call.function,
-            call.args,
-            call.keywords,
-            backend,
-            seconds=_MOST_SECONDS,
-            more=options["calls"],
-            **called,
+            *given, backend, seconds=_MOST_SECONDS, more=options["calls"], **called
         )
     return capture_of(captured, options["name"], gpu, time.perf_counter() - start)
 
@@ -124,17 +119,9 @@ _WARM_UPS = 3
 
 def speedups_of_call(call: GivenCall, rounds: int, ways: Mapping[str, Way] = WAYS) -> Speedups:
     """In the process with the GPU: the times of a call."""
-    request = call.request
-    return speedups(
-        call.function,
-        call.args,
-        call.keywords,
-        name=request["name"],
-        backward=request["backward"],
-        dynamic=request["dynamic"],
-        rounds=rounds,
-        ways=ways,
-    )
+    options = {name: call.request[name] for name in ("name", "backward", "dynamic")}
+    given = call.function, call.args, call.keywords
+    return speedups(*given, rounds=rounds, ways=ways, **options)
 
 
 def speedups(
@@ -319,16 +306,15 @@ def _distance(tensors: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) ->
 
 @dataclass(frozen=True)
 class Variant:
-    fuses: bool
-    inlines: bool
+    """A choice of optimizations.
 
-    def of(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return Inductor's options for the variant, added to the call's own."""
-        return {**options, **({} if self.fuses else UNFUSED)}
+    Attributes:
+        options: Inductor's options besides the call's own.
+        compiling: a context in which graphs are compiled as this variant.
+    """
 
-    def compiling(self) -> AbstractContextManager[None]:
-        """Return a context in which graphs are compiled as this variant."""
-        return nullcontext() if self.inlines else nothing_inlined()
+    options: Mapping[str, Any]
+    compiling: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @contextmanager
     def timing(self) -> Iterator[None]:
@@ -338,17 +324,17 @@ class Variant:
 
 
 VARIANTS = {
-    "all": Variant(fuses=True, inlines=True),
-    "no fusion": Variant(fuses=False, inlines=True),
-    "no inlining": Variant(fuses=True, inlines=False),
-    "neither": Variant(fuses=False, inlines=False),
+    "all": Variant({}),
+    "no fusion": Variant(UNFUSED),
+    "no inlining": Variant({}, nothing_inlined),
+    "neither": Variant(UNFUSED, nothing_inlined),
 }
 
 
 def counted(call: GivenCall, name: str) -> AblationRow:
     """Count what a variant of a call launches, without times."""
     variant = VARIANTS[name]
-    options = variant.of(call.request["options"])
+    options = {**call.request["options"], **variant.options}
     with variant.compiling():
         request = {**call.request, "options": options, "levels": False}
         return _row(name, capture(replace(call, request=request)))
@@ -372,7 +358,7 @@ def timed(call: GivenCall, rounds: int) -> Speedups:
     """In the process with the GPU: time each variant, and eager torch."""
     options = call.request["options"]
     ways = {
-        name: Way({"options": variant.of(options)}, variant.timing)
+        name: Way({"options": {**options, **variant.options}}, variant.timing)
         for name, variant in VARIANTS.items()
     }
     return speedups_of_call(call, rounds, {"eager": EAGER, **ways})
@@ -388,7 +374,6 @@ _LONGEST = 300
 
 _WATCHED = (bool, int, float, str, list, dict, set, tuple)
 """Types of the variables around a function whose changes are noticed."""
-
 
 Outcome = Literal["whole", "parts", "fixed", "wrong", "refused"]
 
@@ -415,19 +400,13 @@ class Traced:
     says: str
 
 
-@dataclass(frozen=True)
-class _Given:
-    """A function as it was sent, unpickled for each tracer, so that no tracer sees what another did
-    to its variables.
+def _unpickled(sent: Sent) -> tuple[Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]:
+    """Return the function, the function with its keywords bound, and the calls' arguments; new for
+    each tracer, so that none sees what another did to the function's variables.
     """
-
-    sent: Sent
-
-    def fresh(self) -> tuple[Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]:
-        """Return the function, the function with its keywords bound, and the calls' arguments."""
-        function, calls, keywords = self.sent.load()
-        bound = functools.partial(function, **keywords) if keywords else function
-        return function, bound, calls
+    function, calls, keywords = sent.load()
+    bound = functools.partial(function, **keywords) if keywords else function
+    return function, bound, calls
 
 
 @dataclass
@@ -454,25 +433,21 @@ class _Seen:
 def traced(sent: Sent) -> list[Traced]:
     """Return a row for every tracer."""
     with sent.settings_hold():
-        return _rows_of_tracers(_Given(sent))
-
-
-def _rows_of_tracers(given: _Given) -> list[Traced]:
-    function, bound, calls = given.fresh()
-    try:
-        expected = _seen(function, bound, calls)
-    except Exception as error:  # the user's function may raise anything
-        raise ArgumentError(
-            f"The function itself fails with these arguments: {_words(error)}",
-            advice="Pass arguments, and others as again=(...), that it accepts.",
-        ) from error
-    return [_row_of_tracer(name, tracer, given, expected) for name, tracer in TRACERS.items()]
+        function, bound, calls = _unpickled(sent)
+        try:
+            expected = _seen(function, bound, calls)
+        except Exception as error:  # the user's function may raise anything
+            raise ArgumentError(
+                f"The function itself fails with these arguments: {_words(error)}",
+                advice="Pass arguments, and others as again=(...), that it accepts.",
+            ) from error
+        return [_row_of_tracer(name, tracer, sent, expected) for name, tracer in TRACERS.items()]
 
 
 def _row_of_tracer(
-    name: str, tracer: Callable[..., _Program], given: _Given, expected: _Seen
+    name: str, tracer: Callable[..., _Program], sent: Sent, expected: _Seen
 ) -> Traced:
-    function, bound, calls = given.fresh()
+    function, bound, calls = _unpickled(sent)
     printed = io.StringIO()
     counted: list[tuple[int, int | None]] = []
     with warnings.catch_warnings(record=True) as warned:
@@ -547,11 +522,10 @@ def _variables(function: Any) -> Iterator[tuple[str, str]]:
 
 
 def _difference(expected: _Seen, seen: _Seen) -> str:
-    ways = (
+    for what, right, actual in (
         ("result", expected.results, seen.results),
         ("argument afterwards", expected.arguments, seen.arguments),
-    )
-    for what, right, actual in ways:
+    ):
         for number, (left, other) in enumerate(zip(right, actual, strict=True)):
             if not _equal(left, other):
                 which = "first" if number == 0 else "second"
@@ -617,15 +591,13 @@ def _lazy(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
 
     del args
     tracers.forget()
-    return _Program(
-        functools.partial(tracers.called_lazily, function),
-        lambda: (tracers.programs_run(), None),
-        lambda: _sent_on(tracers.operations_sent_on()),
-    )
 
+    def breaks() -> str:
+        names = tracers.operations_sent_on()
+        return f"torch ran {', '.join(names)} immediately" if names else ""
 
-def _sent_on(names: list[str]) -> str:
-    return f"torch ran {', '.join(names)} immediately" if names else ""
+    call = functools.partial(tracers.called_lazily, function)
+    return _Program(call, lambda: (tracers.programs_run(), None), breaks)
 
 
 def _export(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:

@@ -136,16 +136,12 @@ _MEASURED = ("registers", "spills", "shared_bytes", "occupancy", "error")
 
 
 def candidate_kernels(
-    graph: LoweredGraph, target: str, is_written_here: bool = False
+    graph: LoweredGraph, target: str, is_written_here: bool
 ) -> tuple[GeneratedKernel, ...]:
     """Return the templates among a graph's candidates as kernels of KernelLab."""
-    return tuple(
-        GeneratedKernel(
-            KernelCode(candidate.name, candidate.source, (), (), ()), target, is_written_here
-        )
-        for candidate in graph.candidates
-        if candidate.is_template
-    )
+    templates = (each for each in graph.candidates if each.is_template)
+    codes = (KernelCode(each.name, each.source, (), (), ()) for each in templates)
+    return tuple(GeneratedKernel(code, target, is_written_here) for code in codes)
 
 
 def table_of(
@@ -246,10 +242,9 @@ def _gpu_of(capture: GraphCapture) -> Gpu:
 def _at_peak(launch: GraphLaunch, gpu: Gpu, kinds: Sequence[str | None]) -> float | None:
     if launch.moved_bytes is None:
         return None
-    is_half = any(kind in ("bfloat16", "float16") for kind in kinds)
-    return max(
-        launch.moved_bytes / gpu.dram, (launch.flops or 0) / gpu.peak("16" if is_half else "fp32")
-    )
+    is_half = not {"bfloat16", "float16"}.isdisjoint(kinds)
+    rate = gpu.peak("16" if is_half else "fp32")
+    return max(launch.moved_bytes / gpu.dram, (launch.flops or 0) / rate)
 
 
 def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
@@ -271,14 +266,10 @@ def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
     shapes = [node.shape for node in inputs]
     if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
         raise NotRecorded("sizes of the graph are symbols, which have no time.")
-    made = [
-        torch.empty(
-            [int(size) for size in node.shape or ()],
-            dtype=getattr(torch, node.dtype or ""),
-            device="meta",
-        )
-        for node in inputs
-    ]
+    made = []
+    for node in inputs:
+        sizes, dtype = map(int, node.shape or ()), getattr(torch, node.dtype or "")
+        made.append(torch.empty([*sizes], dtype=dtype, device="meta"))
     callable_in(graph.wrapper, noted, device="meta")(made)
     return launches
 
@@ -490,7 +481,7 @@ def _times(report: GraphReport, graph: ReportGraph) -> list[float | None]:
 
 def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[KernelChange]:
     """Yield the kernels of a graph in two reports."""
-    pairs: list[tuple[_Used | None, _Used | None, str]] = []
+    pairs: list[tuple[_Used, _Used, str]] = []
     for alike, change in (
         (lambda known, other: (known.body or known.name) == (other.body or other.name), "same"),
         (lambda known, other: known.name == other.name, "changed"),
@@ -504,22 +495,21 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
                 pairs.append((known, match, change))
                 before.remove(known)
                 after.remove(match)
-    pairs += [(known, None, "gone") for known in before]
-    pairs += [(None, other, "added") for other in after]
+    pairs += [(known, _absent(known), "gone") for known in before]
+    pairs += [(_absent(other), other, "added") for other in after]
     order = ("added", "gone", "changed", "same")
     for first, second, change in sorted(pairs, key=lambda pair: order.index(pair[2])):
-        differs = first and second and first.launches != second.launches
         yield KernelChange(
-            "changed" if change == "same" and differs else change,
+            "changed" if change == "same" and first.launches != second.launches else change,
             graph,
-            first.name if first else "",
-            second.name if second else "",
-            first.launches if first else 0,
-            second.launches if second else 0,
-            first.moved_bytes if first else 0,
-            second.moved_bytes if second else 0,
-            first.microseconds if first else _nothing(second),
-            second.microseconds if second else _nothing(first),
+            first.name,
+            second.name,
+            first.launches,
+            second.launches,
+            first.moved_bytes,
+            second.moved_bytes,
+            first.microseconds,
+            second.microseconds,
         )
 
 
@@ -528,9 +518,9 @@ def _are_the_last(known: _Used, other: _Used, before: list[_Used], after: list[_
     return [known] == before and [other] == after and bool(known.kernel) == bool(other.kernel)
 
 
-def _nothing(there: _Used | None) -> float | None:
-    """Return the time of a kernel that only the other report has; None if times are unknown."""
-    return None if there is None or there.microseconds is None else 0.0
+def _absent(there: _Used) -> _Used:
+    """Return what a report has in place of a kernel that only the other report has."""
+    return _Used("", None, 0, 0, None if there.microseconds is None else 0.0)
 
 
 def _overlap(known: _Used, other: _Used) -> float:

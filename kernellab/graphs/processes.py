@@ -5,8 +5,8 @@ to them.
 from __future__ import annotations
 
 import functools
-import importlib
 import linecache
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -91,10 +91,9 @@ def call_in_copy(function: str, *arguments: Any) -> Any:
     The copy has everything that this process has, so that nothing is sent, and whatever the
     function changes is lost with it.
     """
-    module, _, name = function.partition(":")
-    called: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    called = functools.partial(_alone, pkgutil.resolve_name(function), *arguments)
     try:
-        return Forked(functools.partial(_alone, called, *arguments), WHO).result(SECONDS)
+        return Forked(called, WHO).result(SECONDS)
     except OSError as error:  # the system starts no process
         raise WorkerLost(f"The process that captures could not be started: {error}") from error
 
@@ -151,8 +150,7 @@ def shipped(
 
 def call(function: str, sent: Sent) -> Any:
     """In the other process: call "module:function" with what was shipped."""
-    module, _, name = function.partition(":")
-    called: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    called = pkgutil.resolve_name(function)
     with sent.settings_hold():
         return called(*sent.load())
 

@@ -95,18 +95,7 @@ print("largest difference:", (compiled - eager).abs().max().item())
 
 
 def script(level: Level, node: str) -> str:
-    """Return a script with the operations that a node is computed from, on random inputs of the
-    same shapes and dtypes, which compares the node's value, eager and compiled.
-
-    Args:
-        level: an FX graph.
-        node: the name of a node in it.
-
-    Raises:
-        ArgumentError: no node of that name has a tensor.
-        NotRecorded: the text is not a function, a size is a symbol, or the operations call another
-            graph.
-    """
+    """Return a script of a node of an FX graph: see `ReportGraph.script`."""
     nodes = {each.name: each for each in level.nodes}
     tensors = [name for name, each in nodes.items() if each.shape and each.opcode != "output"]
     if node not in tensors:
@@ -195,37 +184,11 @@ class CapturedCall(GivenCall):
 
     def _ship(self, process: Worker, function: str, *more: Any, keep_devices: bool = False) -> Any:
         functions = self.function, self.request.get("backend")
-        name = self.request["name"]
-        sent = shipped(functions, (self, *more), name, keep_devices=keep_devices)
+        sent = shipped(functions, (self, *more), self.request["name"], keep_devices=keep_devices)
         return process.call("kernellab.graphs.processes:call", function, sent, seconds=SECONDS)
 
-    def compare(
-        self,
-        generated: tuple[GeneratedKernel, ...],
-        run: str,
-        kernels: Mapping[str, str] | None,
-        decompositions: Mapping[Any, Callable[..., Any]] | None,
-    ) -> GraphComparison:
-        """See `GraphReport.compare`; `generated` are the report's kernels."""
-        check_choice("run", run, RUNS)
-        self._check_has_values("compare")
-        if kernels is not None:
-            check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
-        sources = dict(kernels or {})
-        _check_kernels(sources, {kernel.name for kernel in generated})
-        functions = _checked_decompositions({} if decompositions is None else decompositions)
-        comparison: GraphComparison = self.send(
-            "kernellab.graphs.compare:compare", run, sources, functions
-        )
-        return comparison
-
-    def accuracy(self, run: str) -> Accuracy:
-        check_choice("run", run, RUNS)
-        self._check_has_values("accuracy")
-        accuracy: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
-        return accuracy
-
-    def _check_has_values(self, what: str) -> None:
+    def check_has_values(self, what: str) -> None:
+        """Raise ArgumentError if a tensor has no values, which the report's method `what` needs."""
         from kernellab.torch_api.fx_graphs import has_values
 
         if not has_values(self.function, self.args, self.keywords):
@@ -234,75 +197,13 @@ class CapturedCall(GivenCall):
                 advice="Pass tensors and parameters with values to kernellab.graph.",
             )
 
-    def ablation(self, rounds: int) -> Ablation:
-        import torch
-
-        check_whole("rounds", rounds, 1)
-        counted = "kernellab.graphs.jobs:counted"
-        rows = tuple(self.send(counted, variant) for variant in VARIANTS)
-        device, eager = "", None
-        if torch.cuda.is_available():
-            times = self._timed("kernellab.graphs.jobs:timed", rounds)
-            device, eager = times.device, times["eager"].milliseconds
-            timed = [(row, times[row.optimizations]) for row in rows]
-            rows = tuple(
-                replace(row, milliseconds=time.milliseconds, error=row.error or time.error)
-                for row, time in timed
-            )
-        return Ablation(
-            name=self.request["name"],
-            gpu=self.request["gpu"],
-            direction="forward and backward" if self.request["backward"] else "forward",
-            device=device,
-            eager_milliseconds=eager,
-            rows=rows,
-        )
-
-    def speedup(self, rounds: int) -> Speedups:
-        import torch
-
-        check_whole("rounds", rounds, 1)
-        if not torch.cuda.is_available():
-            raise NoGpu(
-                "speedup times the call on a GPU, but torch finds no GPU on this machine.",
-                advice=(
-                    "Use report.ablation(), which counts kernels, launches and bytes without a "
-                    "GPU, or a machine with a GPU."
-                ),
-            )
-        return self._timed("kernellab.graphs.jobs:speedups_of_call", rounds)
-
-    def _timed(self, function: str, rounds: int) -> Speedups:
+    def timed(self, function: str, rounds: int) -> Speedups:
+        """Return what "module:function" measures of this call in the process with the GPU."""
         from kernellab.torch_api.generated_code import check_cache_folder
 
         check_cache_folder()
         times: Speedups = self._ship(gpu_process(), function, rounds, keep_devices=True)
         return times
-
-
-def call_of(call: CapturedCall | None, what: str) -> CapturedCall:
-    """Return the call of a report, which Inductor must have compiled.
-
-    Args:
-        call: the report's call, if it has one.
-        what: the report's method that needs it.
-
-    Raises:
-        NotRecorded: the report has no call, as it was read from a file or left by a backend.
-        ArgumentError: another backend compiled the call.
-    """
-    if call is not None and call.request.get("backend") is not None:
-        raise ArgumentError(
-            f"{what} needs a report of Inductor, but this report is of another backend.",
-            advice="Call kernellab.graph(function, *args) without backend=.",
-        )
-    if call is not None:
-        return call
-    raise NotRecorded(
-        f"{what} calls the function again, but this report does not contain it: it was read from a "
-        "file, or left by a backend of torch.compile.",
-        advice=f"Call kernellab.graph(function, *args).{what}().",
-    )
 
 
 def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
@@ -478,7 +379,8 @@ class ReportGraph:
 
         Raises:
             ArgumentError: no node of that name has a tensor.
-            NotRecorded: a size is a symbol, or the operations call another graph.
+            NotRecorded: the graph has no text, a size is a symbol, or the operations call another
+                graph.
         """
         return script(self.fx, node)
 
@@ -515,16 +417,14 @@ class GraphReport(PrintsAsCard):
         """The compiled graphs, in the order of their compilation."""
         frames = {frame.number: frame for frame in self.capture.frames}
         nothing = Level("fx", "", (), "not recorded")
+        known = self.capture.target, self._is_captured_here
         graphs = []
         for lowered in self.capture.lowered:
             frame = frames.get(lowered.number)
-            kernels = tuple(
-                GeneratedKernel(kernel_code, self.capture.target, self._is_captured_here)
-                for kernel_code in lowered.kernels
-            )
+            kernels = tuple(GeneratedKernel(code, *known) for code in lowered.kernels)
             fx = frame.fx if frame is not None else nothing
             joint = frame.joint if frame is not None else None
-            templates = candidate_kernels(lowered, self.capture.target, self._is_captured_here)
+            templates = candidate_kernels(lowered, *known)
             graphs.append(ReportGraph(lowered, fx, joint, kernels, templates))
         return tuple(graphs)
 
@@ -576,6 +476,24 @@ class GraphReport(PrintsAsCard):
             for kernel in (*graph.kernels, *graph.candidate_kernels):
                 trust(kernel.source)
 
+    def _call_for(self, what: str) -> CapturedCall:
+        """Return the call, which Inductor must have compiled, for the method `what`. Raises
+        NotRecorded: the report was read from a file, or left by a backend; ArgumentError: another
+        backend compiled the call.
+        """
+        if self.call is None:
+            raise NotRecorded(
+                f"{what} calls the function again, but this report does not contain it: it was "
+                "read from a file, or left by a backend of torch.compile.",
+                advice=f"Call kernellab.graph(function, *args).{what}().",
+            )
+        if self.call.request.get("backend") is not None:
+            raise ArgumentError(
+                f"{what} needs a report of Inductor, but this report is of another backend.",
+                advice="Call kernellab.graph(function, *args) without backend=.",
+            )
+        return self.call
+
     def compare(
         self,
         run: str = "triton",
@@ -599,7 +517,17 @@ class GraphReport(PrintsAsCard):
             ArgumentError: there is no such kernel or operation, or a tensor has no values.
             NotRecorded: the report does not contain its call.
         """
-        return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
+        call = self._call_for("compare")
+        check_choice("run", run, RUNS)
+        call.check_has_values("compare")
+        if kernels is not None:
+            check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
+        sources = dict(kernels or {})
+        _check_kernels(sources, {kernel.name for kernel in self.kernels})
+        functions = _checked_decompositions({} if decompositions is None else decompositions)
+        job = "kernellab.graphs.compare:compare"
+        comparison: GraphComparison = call.send(job, run, sources, functions)
+        return comparison
 
     def accuracy(self, run: str = "triton") -> Accuracy:
         """Run the call eager and compiled on the CPU, and once more in fp64, and say how far each
@@ -616,7 +544,11 @@ class GraphReport(PrintsAsCard):
             ArgumentError: a tensor has no values.
             NotRecorded: the report does not contain its call.
         """
-        return call_of(self.call, "accuracy").accuracy(run)
+        call = self._call_for("accuracy")
+        check_choice("run", run, RUNS)
+        call.check_has_values("accuracy")
+        accuracy: Accuracy = call.send("kernellab.graphs.accuracy:accuracy", run)
+        return accuracy
 
     def diff(self, other: GraphReport, *, times: bool = False) -> ReportDifference:
         """Compare the kernels of this report with those of another one, such as of another version
@@ -651,7 +583,23 @@ class GraphReport(PrintsAsCard):
         Raises:
             NotRecorded: the report does not contain its call.
         """
-        return call_of(self.call, "ablation").ablation(rounds)
+        import torch
+
+        call = self._call_for("ablation")
+        check_whole("rounds", rounds, 1)
+        rows = tuple(call.send("kernellab.graphs.jobs:counted", name) for name in VARIANTS)
+        device, eager = "", None
+        if torch.cuda.is_available():
+            times = call.timed("kernellab.graphs.jobs:timed", rounds)
+            device, eager = times.device, times["eager"].milliseconds
+            timed = [(row, times[row.optimizations]) for row in rows]
+            rows = tuple(
+                replace(row, milliseconds=time.milliseconds, error=row.error or time.error)
+                for row, time in timed
+            )
+        request = call.request
+        direction = "forward and backward" if request["backward"] else "forward"
+        return Ablation(request["name"], request["gpu"], direction, device, eager, rows)
 
     def speedup(self, rounds: int = 7) -> Speedups:
         """Time the call on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
@@ -664,7 +612,17 @@ class GraphReport(PrintsAsCard):
             NoGpu: this machine has no GPU.
             NotRecorded: the report does not contain its call.
         """
-        return call_of(self.call, "speedup").speedup(rounds)
+        import torch
+
+        call = self._call_for("speedup")
+        check_whole("rounds", rounds, 1)
+        if not torch.cuda.is_available():
+            raise NoGpu(
+                "speedup times the call on a GPU, but torch finds no GPU on this machine.",
+                advice="Use report.ablation(), which counts kernels, launches and bytes without a "
+                "GPU, or a machine with a GPU.",
+            )
+        return call.timed("kernellab.graphs.jobs:speedups_of_call", rounds)
 
     def diagnosed(self, request: Asked) -> Diagnoses:
         """Return why each Triton kernel is slow, the most expensive findings first; for

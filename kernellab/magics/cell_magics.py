@@ -25,7 +25,6 @@ from kernellab.magics.kernel_magics import TARGET
 
 if TYPE_CHECKING:
     from kernellab.records import Target
-    from kernellab.workshop.exercise import Answer
 
 
 def _values(text: str) -> tuple[str, list[Any]]:
@@ -304,14 +303,6 @@ def tileexercise_of_cell(
     cell: magic.Cell, *, json: bool = option(), seed: int | None = option(read_whole_number)
 ) -> None:
     """Answer the kernel of a cell."""
-    answer = _answered(cell, seed)
-    if json:
-        print(answer.json())
-    else:
-        ipython_api.show(answer)
-
-
-def _answered(cell: magic.Cell, seed: int | None) -> Answer:
     from kernellab.compiler.targets import parse_target
     from kernellab.judging.worker import start_worker
     from kernellab.launch.tile_kernel import tile_kernels_in
@@ -325,7 +316,10 @@ def _answered(cell: magic.Cell, seed: int | None) -> Answer:
         ipython_api.execute(cell.running, cell.body)
     answer = exercise(chosen.name, cell.namespace.get(chosen.name), seed=seed)
     note(answer)
-    return answer
+    if json:
+        print(answer.json())
+    else:
+        ipython_api.show(answer)
 
 
 @magic.magic("cell", has="nothing")

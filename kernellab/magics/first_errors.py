@@ -96,16 +96,14 @@ def _expression(traceback: TracebackType) -> str:
     if positions is None or None in positions:
         return ""
     first, last, start, end = positions
-    lines = [
-        linecache.getline(code.co_filename, line) for line in range(first or 0, (last or 0) + 1)
-    ]
+    numbers = range(first or 0, (last or 0) + 1)
+    # Columns count bytes of UTF-8.
+    lines = [linecache.getline(code.co_filename, number).encode() for number in numbers]
     if not lines:
         return ""
-    # Columns count bytes of UTF-8.
-    encoded = [line.encode() for line in lines]
-    encoded[-1] = encoded[-1][:end]
-    encoded[0] = encoded[0][start:]
-    return b"".join(encoded).decode(errors="replace")
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    return b"".join(lines).decode(errors="replace")
 
 
 def _advises(kind: type[BaseException], pattern: str) -> Callable[[_Advice], _Advice]:
@@ -165,8 +163,7 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
             )
     return (
         "There is no GPU here, and KernelLab needs none for a kernel that Inductor generated: "
-        "leave "
-        "out triton_helpers.set_driver_to_gpu()."
+        "leave out triton_helpers.set_driver_to_gpu()."
     )
 
 

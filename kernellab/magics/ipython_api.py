@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from traceback import walk_tb
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -167,11 +168,7 @@ def _code_objects(
             else:
                 yield shell.compile(ast.Module([statement], []), cell.file, "exec")
         except SyntaxError as error:
-            if (
-                error.msg
-                and "outside" in error.msg
-                and ("await" in error.msg or "async" in error.msg)
-            ):
+            if "outside" in (error.msg or "") and re.search("await|async", error.msg):
                 error.msg += " (a magic's cell has no event loop: await in an ordinary cell)"
             raise
 
@@ -180,35 +177,29 @@ def _code_objects(
 def cell_of_magic(
     shell: InteractiveShell, magic: str, line: str, body: str
 ) -> Iterator[RunningCell]:
-    """The cell in which a cell magic was called, for a with statement that does all of its work:
-    an error in it is the cell's; see `running_cell` and `report`.
+    """The cell in which a cell magic was called, for a with statement that does all of its work.
+
+    An error in it is shown as the shell shows an error of an ordinary cell, which fails with it: a
+    magic that raises would show the frames of IPython and of this package too. Where no cell runs
+    the error is raised.
     """
-    running = running_cell(shell, f"{magic} {line}".rstrip(), body)
+    cell = running_cell(shell, f"{magic} {line}".rstrip(), body)
     try:
-        yield running
+        yield cell
     except BaseException as error:  # Ctrl-C too is an error of the cell
-        report(running, error)
-
-
-def report(cell: RunningCell, error: BaseException) -> None:
-    """Show `error` as the shell shows an error of an ordinary cell, and let the cell fail with it.
-
-    A magic that raises would show the frames of IPython and of this package too.
-    To be called while the error is being handled. Where no cell runs the error is raised.
-    """
-    if cell.result is None or isinstance(error, SystemExit):
-        raise error
-    of_the_cell = isinstance(error, SyntaxError) and error.filename == cell.file
-    error.__traceback__ = None if of_the_cell else visible_traceback(error)
-    cell.shell.showtraceback(
-        (type(error), error, error.__traceback__),
-        tb_offset=0,
-        running_compiled_code=not of_the_cell,
-    )
-    if of_the_cell:
-        cell.result.error_before_exec = error
-    else:
-        cell.result.error_in_exec = error
+        if cell.result is None or isinstance(error, SystemExit):
+            raise
+        of_the_cell = isinstance(error, SyntaxError) and error.filename == cell.file
+        error.__traceback__ = None if of_the_cell else visible_traceback(error)
+        shell.showtraceback(
+            (type(error), error, error.__traceback__),
+            tb_offset=0,
+            running_compiled_code=not of_the_cell,
+        )
+        if of_the_cell:
+            cell.result.error_before_exec = error
+        else:
+            cell.result.error_in_exec = error
 
 
 # Tracebacks
@@ -230,7 +221,7 @@ def visible_traceback(error: BaseException) -> TracebackType | None:
     and an interrupt, also lose the frames of KernelLab and of Triton, and end on the line of the
     kernel where the error names one.
     """
-    entries = list(_entries(error.__traceback__))
+    entries = list(walk_tb(error.__traceback__))
     for index, (frame, _) in enumerate(entries):
         if frame.f_code is execute.__code__:
             entries = entries[index + 1 :]
@@ -251,17 +242,11 @@ def visible_traceback(error: BaseException) -> TracebackType | None:
     return traceback
 
 
-def _entries(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    while traceback is not None:
-        yield traceback.tb_frame, traceback.tb_lineno
-        traceback = traceback.tb_next
-
-
 def _frame_at(position: SourcePosition) -> FrameType:
     try:
         raise_at(Exception(), position)
     except Exception as error:  # raised only for its frame
-        *_, (frame, _) = _entries(error.__traceback__)
+        *_, (frame, _) = walk_tb(error.__traceback__)
         return frame
 
 

@@ -95,20 +95,15 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
     else:
         try:
             options = {name: value for name, value in added.items() if name not in plain.arg_names}
-            call = stated_call(
-                plain,
-                replace(
-                    compile_options,
-                    constants={**added, **compile_options.constants},
-                    options={**options, **compile_options.options},
-                ),
-            )
+            constants = {**added, **compile_options.constants}
+            options |= compile_options.options
+            every = replace(compile_options, constants=constants, options=options)
+            call = stated_call(plain, every)
         except ArgumentError as error:
             error.position = error.position or position
             if isinstance(error, MissingArguments):
-                error.advice = (
-                    f"Launch it first, or state the arguments. {stated_by_options(error)}"
-                )
+                stated = stated_by_options(error)
+                error.advice = f"Launch it first, or state the arguments. {stated}"
             raise
     return compile_kept(plain, call, compile_options.target)
 
@@ -236,6 +231,7 @@ def tileir(
     """
     thing = evaluated(line.text, line, line.place)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.compiler.compare import compare
     from kernellab.errors import CompileError
     from kernellab.magics.tile_cell import is_kernel
     from kernellab.viz.explorer import can_annotate
@@ -247,25 +243,15 @@ def tileir(
     if not is_kernel(thing):
         refuse_no_kernel(thing, line.text, line)
         return show(thing, *annotations)
+    targets: Sequence[Target | None] = target or [None]
     try:
-        return show(_compiled(thing, target or [None], given, line.place), *annotations)
+        first, *others = (
+            compilation_of(thing, {**given, "target": each}, line.place) for each in targets
+        )
     except CompileError as error:
         ipython_api.show(show(error))
         raise
-
-
-def _compiled(
-    kernel: Any,
-    targets: Sequence[Target | None],
-    given: Mapping[str, Any],
-    position: SourcePosition,
-) -> Any:
-    from kernellab.compiler.compare import compare
-
-    compilations = [
-        compilation_of(kernel, {**given, "target": target}, position) for target in targets
-    ]
-    return compilations[0] if len(compilations) == 1 else compare(compilations[0], compilations[1])
+    return show(compare(first, others[0]) if others else first, *annotations)
 
 
 @magic("line", has="around", also=compiling)
@@ -308,7 +294,7 @@ def tilelayout(
         from kernellab.viz.launch_tabs import beside
 
         view = show(thing.layouts(after or "ttgir"), name=name)
-        return beside(view, thing)
+        return beside(view, thing, "layouts")
     refuse_no_kernel(thing, expression, line)
     if name is not None or after:
         raise OptionError(

@@ -27,7 +27,6 @@ from kernellab.records.launches import BoundLaunch
 Position = Callable[[str], SourcePosition]
 """Returns the position of a word on the magic's line."""
 
-
 _OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s"'])+""")
 """A word as the shell reads it, quotes included."""
@@ -192,9 +191,8 @@ class Magic:
         close = nearest(word if what == "option" else f"--{word}", self.by_flag)
         if "--constexpr" in self.by_flag and re.match(r"[^\W\d]\w*=", word):
             close = "Separate several constants by commas: --constexpr BM=64,BN=32."
-        known = (
-            f"{self.magic} has the options {', '.join(self.by_flag)}. {self.magic}? explains them."
-        )
+        flags = ", ".join(self.by_flag)
+        known = f"{self.magic} has the options {flags}. {self.magic}? explains them."
         raise OptionError(
             f"Unknown {what} {word!r} on the line of {self.magic}.",
             advice=f"{close}\n{known}" if close else known,
@@ -290,7 +288,7 @@ def read_path(text: str) -> str:
 def _unknown(
     name: str, names: Iterable[str], magic: str, place: SourcePosition, there: str = ""
 ) -> OptionError:
-    close = nearest(name, (candidate for candidate in names if not candidate.startswith("_")))
+    close = nearest(name, (each for each in names if not each.startswith("_")))
     return OptionError(
         f"{magic}: the notebook has no variable {name!r}.",
         advice=f"{close} {there}".strip() or f"Run the cell that defines {name} first.",

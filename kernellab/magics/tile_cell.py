@@ -22,7 +22,7 @@ from kernellab.magics.magic import Cell, stated
 from kernellab.records import Launch, Run, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import definition_of, reachable_functions
-from kernellab.viz.kernels import Numbers, Verdict, change_of, kernel_card, plain_card
+from kernellab.viz.kernels import Numbers, change_of, kernel_card, plain_card
 from kernellab.viz.kit.view import Card, CardView
 from kernellab.viz.launch_tabs import FindLaunch, live_card
 
@@ -82,18 +82,11 @@ def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
     """The call that the line states; other types are from annotations, or assumed. Raises
     ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
-    constants = {
-        name: v for name, v in compile_options.constants.items() if name in kernel.arg_names
-    }
+    stated_there = compile_options.constants.items()
+    constants = {name: value for name, value in stated_there if name in kernel.arg_names}
     args, named = compile_options.signature or ((), assume(kernel, constants))
-    return bind(
-        kernel,
-        args,
-        named,
-        compile_options.target,
-        options=compile_options.options,
-        constants=constants,
-    )
+    options, target = compile_options.options, compile_options.target
+    return bind(kernel, args, named, target, options=options, constants=constants)
 
 
 def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None:
@@ -109,10 +102,12 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
     compile_options = compile_options_of(given)
     known = compiled_from(cell.running.file)
     with tile_kernels_in(cell.running.file, compile_options.target) as made:
-        # A card describes the last launch of its kernel.
-        ipython_api.execute(
-            cell.running, cell.body, lambda value: has_cards and _is_last_run(value, made)
-        )
+
+        def has_card(value: Any) -> bool:  # it describes the last launch of its kernel
+            is_last = isinstance(value, Run) and any(value is kernel.last_run for kernel in made)
+            return has_cards and is_last
+
+        ipython_api.execute(cell.running, cell.body, has_card)
     kernels = list({definition_of(kernel): kernel for kernel in made}.values())
     launches = _kept(made)
     if not kernels:
@@ -133,10 +128,6 @@ def _kept(made: Iterable[TileKernel]) -> Mapping[int, FindLaunch]:
     """By the identity of its kernel, the latest launch of each, kept for what its card leads to."""
     launches = {id(kernel): kernel.take_launch_of_cell() for kernel in made}
     return {number: keep(launch) for number, launch in launches.items() if launch is not None}
-
-
-def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
-    return isinstance(value, Run) and any(kernel.last_run is value for kernel in made)
 
 
 def _check_constants(
@@ -170,13 +161,11 @@ def _show_cards(
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
         try:
-            find = launches.get(id(kernel), _no_launch)
-            around = _inductors(kernel, namespace)
-            card = (
-                _card(kernel, compile_options, find)
-                if around is None
-                else _generated_card(around, compile_options)
-            )
+            around: Any = namespace.get(kernel.__name__)
+            if is_inductor_kernel(around) and around.fn is kernel:
+                card = _generated_card(around, compile_options)
+            else:
+                card = _card(kernel, compile_options, launches.get(id(kernel), _no_launch))
             ipython_api.show(card)
         except KernelLabError as error:
             failures.append(error)
@@ -193,18 +182,12 @@ def _no_launch() -> None:
     """Of a kernel that its cell does not launch."""
 
 
-def _inductors(kernel: TileKernel, namespace: Mapping[str, Any]) -> Any:
-    """What Inductor has put around a kernel of the cell, under the kernel's name; or None."""
-    around: Any = namespace.get(kernel.__name__)
-    return around if is_inductor_kernel(around) and around.fn is kernel else None
-
-
 def _generated_card(generated: Any, compile_options: CompileOptions) -> CardView | Card:
     """The card of a kernel that Inductor generated, as Inductor compiles it."""
     plain, call, target = generated_call(generated, compile_options)
     compilation = compile_kept(plain, call, target)
     known_from = dict.fromkeys(call.specialization.signature, "Inductor")
-    make = partial(_kernel_card, compilation, None, known_from, [_FIRST_CONFIG])
+    make = partial(kernel_card, compilation, known_from=known_from, notes=[_FIRST_CONFIG])
     return live_card(make, compilation, _no_launch)
 
 
@@ -220,7 +203,7 @@ def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch)
     if run is not None:
         call = launched_call(run.launch, compile_options)
         compilation = compile_kept(kernel, call, compile_options.target)
-        make = partial(_kernel_card, compilation, run, None, _changes(compilation))
+        make = partial(kernel_card, compilation, run=run, notes=_changes(compilation))
         # On a GPU a check would copy the arguments to the CPU, which takes a while.
         later = ("check", "diagnosis") if run.device == "interpreter" else ()
         return live_card(make, compilation, find, later)
@@ -237,18 +220,8 @@ def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch)
     compilation = _compile_unlaunched(kernel, call, compile_options.target)
     known_from = _known_from(kernel, call, compile_options.constants)
     notes = [*_changes(compilation), "Not launched in this cell."]
-    make = partial(_kernel_card, compilation, None, known_from, notes)
+    make = partial(kernel_card, compilation, known_from=known_from, notes=notes)
     return live_card(make, compilation, find)
-
-
-def _kernel_card(
-    compilation: Compilation,
-    run: Run | None,
-    known_from: Mapping[str, str] | None,
-    notes: Sequence[str],
-    verdict: Verdict | None,
-) -> Card:
-    return kernel_card(compilation, run=run, known_from=known_from, notes=notes, verdict=verdict)
 
 
 _latest_numbers: dict[tuple[str, str], Numbers] = {}
@@ -269,11 +242,9 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
     try:
         return compile_kept(kernel, call, target)
     except CompileError as error:
-        specialization = call.specialization
+        origins, types = call.specialization.origins, call.specialization.signature
         assumed = [
-            f"{name}: {kind}"
-            for name, kind in specialization.signature.items()
-            if specialization.origins.get(name) == "assumption"
+            f"{name}: {kind}" for name, kind in types.items() if origins.get(name) == "assumption"
         ]
         if assumed:
             note = (

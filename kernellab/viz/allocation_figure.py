@@ -39,6 +39,8 @@ _MOST_LISTED = 12
 """Buffers that are named below the picture, for want of space in it: the largest."""
 
 
+@figure_of.register(SharedMemory)
+@figure_of.register(TensorMemory)
 class AllocationPlot(FigurePicture):
     """A program's buffers over operations; sizes are the compiler's, life spans ours."""
 
@@ -50,12 +52,6 @@ class AllocationPlot(FigurePicture):
 
     def _draw(self) -> Figure:
         return _draw(_chart(self.memory))
-
-
-@figure_of.register
-def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
-    """The picture of a program's shared or tensor memory."""
-    return AllocationPlot(memory)
 
 
 @dataclass(frozen=True)
@@ -103,11 +99,8 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
     words = f"{count}; dashed: the {total:,} bytes that a launch asks for"
     if busiest is not None:
         words += _MOST_IN_USE % f"{memory.bytes_in_use(busiest):,}"
-    shown = (
-        ["hatched: scratch space of one operation"]
-        if any(buffer.is_scratch for buffer in memory.buffers)
-        else []
-    )
+    is_hatched = any(buffer.is_scratch for buffer in memory.buffers)
+    shown = ["hatched: scratch space of one operation"] if is_hatched else []
     # Ticks at a power of two of bytes.
     step = 2 ** max(0, (total // 4).bit_length() - 1)
     ticks = tuple(
@@ -147,9 +140,8 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
     if busiest is not None:
         words += _MOST_IN_USE % memory.columns_in_use(busiest)
     halved = any(buffer.rows != 128 for buffer in memory.buffers)
-    shown = (
-        ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []
-    )
+    halves = "above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"
+    shown = [halves] if halved else []
     step = max(1, total // 4)
     ticks = tuple(
         (half * total + at, str(at))
@@ -206,7 +198,10 @@ def _format_buffer(buffer: SharedBuffer | TensorBuffer, size: str) -> tuple[str,
 
 def _draw(chart: _Chart) -> Figure:
     if not chart.pieces:
-        return _draw_nothing(chart)
+        figure, axes = sheet(chart.title, "", _WIDTH, 1.2)
+        axes.set_axis_off()
+        axes.text(0, 0.5, chart.nothing, transform=axes.transAxes, va="center")
+        return figure
     figure, axes = sheet(chart.title, chart.subtitle, _WIDTH, _HEIGHT)
     axes.set_xlim(*_span(chart))
     axes.set_ylim(0, chart.total * _HEADROOM)
@@ -223,13 +218,6 @@ def _draw(chart: _Chart) -> Figure:
     axes.set_yticks([at for at, _ in chart.ticks], [words for _, words in chart.ticks])
     axes.set_ylabel(chart.upwards)
     _label_lines(axes, chart)
-    return figure
-
-
-def _draw_nothing(chart: _Chart) -> Figure:
-    figure, axes = sheet(chart.title, "", _WIDTH, 1.2)
-    axes.set_axis_off()
-    axes.text(0, 0.5, chart.nothing, transform=axes.transAxes, va="center")
     return figure
 
 
@@ -279,15 +267,8 @@ def _draw_regions(axes: Axes, chart: _Chart) -> None:
             arrowprops=_BRACKET,
         )
         if right - left > 0.06 * (high - low):
-            axes.text(
-                (left + right) / 2,
-                0.995,
-                "loop",
-                transform=axes.get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=7,
-            )
+            middle, place = (left + right) / 2, axes.get_xaxis_transform()
+            axes.text(middle, 0.995, "loop", transform=place, ha="center", va="top", fontsize=7)
 
 
 def _draw_piece(axes: Axes, piece: _Piece, color: str) -> bool:
@@ -331,18 +312,17 @@ def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, 
     listed = unnamed[:_MOST_LISTED]
     marks: list[Patch] = [
         Patch(
-            facecolor=(color := colors[_plain(listed_piece.name)]),
+            facecolor=(color := colors[_plain(piece.name)]),
             edgecolor=ink_on(color),
             linewidth=0.4,
-            hatch="////" if listed_piece.is_scratch else None,
-            label=", ".join(listed_piece.words),
+            hatch="////" if piece.is_scratch else None,
+            label=", ".join(piece.words),
         )
-        for listed_piece in listed
+        for piece in listed
     ]
-    if len(unnamed) > len(listed):
-        marks.append(
-            Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all")
-        )
+    more = len(unnamed) - len(listed)
+    if more:
+        marks.append(Patch(alpha=0, label=f"and {more} more: .table() has all"))
     longest = max(len(", ".join(piece.words)) for piece in listed)
     columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
     figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
@@ -366,11 +346,8 @@ def _label_lines(axes: Axes, chart: _Chart) -> None:
             shown[at] = line
     places = sorted(shown)
     # A number is said once while the program stays on its line.
-    labeled = [
-        at
-        for before, at in zip([None, *places], places)
-        if before is None or shown[before] != shown[at]
-    ]
+    before = [None, *(shown[at] for at in places)]
+    labeled = [at for line, at in zip(before, places) if line != shown[at]]
     axes.set_xticks(labeled, [str(shown[at]) for at in labeled], fontsize=7)
     axes.set_xlabel("operations in the order of the program, named by the kernel's lines")
 

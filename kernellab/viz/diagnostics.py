@@ -81,12 +81,8 @@ def _strip(finding: Finding) -> Strip | None:
 
 
 def _beyond(name: str, held: tuple[int, int], index: int, count: int) -> Strip | None:
-    """A tensor as a strip, with the first element that is not its own, and how many more there are.
-
-    Args:
-        held: its first and its last element.
-        index: the element outside; None is returned if it is between those two.
-        count: how many elements are outside.
+    """A tensor from its first to its last element, `held`, as a strip, with the first of `count`
+    elements outside; None if that is between those two.
     """
     first, last = held
     if first > last or first <= index <= last:
@@ -122,9 +118,7 @@ def facts_table(
 
 def fault_card(error: KernelLabError, launch: BoundLaunch | None) -> Card:
     """The card of the error that stopped a launch, or a compilation."""
-    links, name = [], getattr(error, "kernel", "")
-    if launch is not None:
-        name = launch.name
+    links, name = [], getattr(error, "kernel", "") if launch is None else launch.name
     if launch is not None and isinstance(error, KernelFault):
         place: dict[str, Any] = {} if error.position is None else {"line": error.position.line}
         if error.program is not None:
@@ -185,11 +179,8 @@ def finding_links(at: At, diagnostic: Diagnostic) -> list[Link]:
 
 
 def _title(diagnostic: Diagnostic) -> str:
-    return (
-        diagnostic.kind
-        if diagnostic.position is None
-        else f"{diagnostic.kind}, {diagnostic.position}"
-    )
+    place = "" if diagnostic.position is None else f", {diagnostic.position}"
+    return f"{diagnostic.kind}{place}"
 
 
 def _facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
@@ -375,10 +366,10 @@ def accesses_card(accesses: Accesses) -> Card:
     )
     answer = f", {min(useful / moved, 1):.0%} of the bytes moved are useful" if moved else ""
     conflicts = f", {counted(accesses.bank_conflicts, 'bank conflict')}" if accesses.shared else ""
-    sources = _Sources()
-    tables = [_global_table(accesses, sources)]
+    shown: _Lines = set()
+    tables = [_together(accesses), _global_table(accesses, shown)]
     if accesses.shared:
-        tables.append(_shared_table(accesses, sources))
+        tables.append(_shared_table(accesses, shown))
     waiting = dict.fromkeys(
         access.position.line for access in accesses if access.waits and access.position
     )
@@ -387,14 +378,12 @@ def accesses_card(accesses: Accesses) -> Card:
     return Card(
         title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{answer}{conflicts}",
         subtitle=f"{accesses.target}, grid {joined_sizes(accesses.grid)}",
-        tables=(_together(accesses), *tables),
+        tables=tables,
         notes=(
             *(f"{finding}. Try: {finding.advice}" for finding in accesses.findings),
             *(
-                (
-                    f"Line {line} waits for other programs: how often it runs depends on "
-                    "whose turn it is."
-                )
+                f"Line {line} waits for other programs: how often it runs depends on whose turn it "
+                "is."
                 for line in waiting
             ),
             *dict.fromkeys(place.notice for place in places if place.notice),
@@ -408,18 +397,16 @@ def accesses_card(accesses: Accesses) -> Card:
 _Access = TypeVar("_Access", GlobalAccess, SharedAccess)
 
 
-class _Sources:
-    """The kernel's lines, each once: the text of one that was shown before is ""."""
+_Lines = set[tuple[str, int]]
+"""The kernel's lines whose text is shown already."""
 
-    def __init__(self) -> None:
-        self._shown: set[tuple[str, int]] = set()
 
-    def text(self, place: SourcePosition | None) -> str:
-        """The line itself."""
-        if place is None or (place.file, place.line) in self._shown:
-            return ""
-        self._shown.add((place.file, place.line))
-        return source_line(place.file, place.line).strip()
+def _text_once(place: SourcePosition | None, shown: _Lines) -> str:
+    """A line; "" of one that was shown before."""
+    if place is None or (place.file, place.line) in shown:
+        return ""
+    shown.add((place.file, place.line))
+    return source_line(place.file, place.line).strip()
 
 
 def _together(accesses: Accesses) -> Table:
@@ -444,13 +431,13 @@ def _by_place(accesses: Iterable[_Access]) -> list[_Access]:
     return sorted(accesses, key=lambda access: access.position.line if access.position else 0)
 
 
-def _global_table(accesses: Accesses, sources: _Sources) -> Table:
+def _global_table(accesses: Accesses, shown: _Lines) -> Table:
     ordered = _by_place(accesses)
     most = max((access.sectors for access in ordered), default=0) or 1
     return Table(
         "",
         _COLUMNS,
-        [_row(access, sources) for access in ordered],
+        [_row(access, shown) for access in ordered],
         numbers=(1, 2, *range(4, len(_COLUMNS) - 1)),
         links=_links(ordered),
         code=(len(_COLUMNS) - 1,),
@@ -459,18 +446,17 @@ def _global_table(accesses: Accesses, sources: _Sources) -> Table:
     )
 
 
-def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
+def _shared_table(accesses: Accesses, shown: _Lines) -> Table:
     ordered = _by_place(accesses.shared)
     most = max(access.wavefronts for access in ordered) or 1
-    bars = []
-    for access in ordered:
-        is_used = access.wavefronts > 0
-        useful = 1 - access.conflicts / access.wavefronts if is_used else 1.0
-        bars.append(_share_bar(access.wavefronts / most, useful))
+    bars = [
+        _share_bar(access.wavefronts / most, 1 - access.conflicts / max(access.wavefronts, 1))
+        for access in ordered
+    ]
     return Table(
         f"{counted(accesses.shared_wavefronts, 'wavefront')} of shared memory",
         _SHARED_COLUMNS,
-        [_shared_row(access, sources) for access in ordered],
+        [_shared_row(access, shown) for access in ordered],
         numbers=(1, 2, *range(4, len(_SHARED_COLUMNS) - 1)),
         links=_links(ordered),
         code=(len(_SHARED_COLUMNS) - 1,),
@@ -487,20 +473,14 @@ def _share_bar(length: float, useful: float) -> Bar:
 
 def _links(accesses: Sequence[GlobalAccess | SharedAccess]) -> list[Link]:
     """From each access to its line in the explorer."""
+    lines = {row: access.position.line for row, access in enumerate(accesses) if access.position}
     return [
-        Link(
-            row,
-            "IR",
-            f"What became of line {access.position.line}",
-            "ir",
-            {"line": access.position.line},
-        )
-        for row, access in enumerate(accesses)
-        if access.position
+        Link(row, "IR", f"What became of line {line}", "ir", {"line": line})
+        for row, line in lines.items()
     ]
 
 
-def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
+def _row(access: GlobalAccess, shown: _Lines) -> tuple[str, ...]:
     place, reuse = access.position, access.reuse_between_programs
     return (
         access.title,
@@ -512,11 +492,11 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
         f"{access.sectors_per_request:.3g}",
         str(access.vector_width) if access.encoding else "",
         f"{reuse:,.0f}" if reuse >= 100 else f"{reuse:.3g}",
-        sources.text(place),
+        _text_once(place, shown),
     )
 
 
-def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:
+def _shared_row(access: SharedAccess, shown: _Lines) -> tuple[str, ...]:
     about = "~" if access.assumed else ""
     worst = f" ({access.ways}-way)" if access.ways > 1 else ""
     return (
@@ -528,5 +508,5 @@ def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:
         f"{access.instructions:,}",
         f"{access.wavefronts_per_instruction:.3g}",
         f"{access.bytes:,}",
-        sources.text(access.position),
+        _text_once(access.position, shown),
     )

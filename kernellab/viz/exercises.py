@@ -152,15 +152,13 @@ def _facts(difference: FirstDifference) -> Iterator[tuple[str, str]]:
 @card_of.register
 def progress_card(progress: Progress) -> Card:
     """Every exercise as a tile, by chapter, with progress; a click inserts its stub."""
-    tables = [
-        Table(
-            f"{chapter}: {sum(row.is_done for row in rows)} of {len(rows)}",
-            (),
-            (),
-            tiles=[_exercise_tile(row) for row in rows],
-        )
-        for chapter, rows in _by_chapter(progress).items()
-    ]
+    chapters: dict[str, list[Row]] = {}
+    for row in progress:
+        chapters.setdefault(row.chapter, []).append(row)
+    tables = []
+    for chapter, rows in chapters.items():
+        title = f"{chapter}: {sum(row.is_done for row in rows)} of {len(rows)}"
+        tables.append(Table(title, (), (), tiles=list(map(_exercise_tile, rows))))
     left = [row for row in progress if not row.is_done]
     done = len(progress) - len(left)
     return Card(
@@ -170,13 +168,6 @@ def progress_card(progress: Progress) -> Card:
         ("`%tileexercise NAME` shows a task, and puts its stub into the next cell.",),
         tiles=[replace(_exercise_tile(row), name="next") for row in left[:1]],
     )
-
-
-def _by_chapter(progress: Progress) -> dict[str, list[Row]]:
-    chapters: dict[str, list[Row]] = {}
-    for row in progress:
-        chapters.setdefault(row.chapter, []).append(row)
-    return chapters
 
 
 def _exercise_tile(row: Row) -> Tile:
@@ -193,13 +184,11 @@ def _exercise_tile(row: Row) -> Tile:
 def task_card(exercise: Exercise) -> Card:
     """What an exercise requires, with its hints folded."""
     rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
+    hints = _hint_tables(exercise.name, exercise.hints)
     return Card(
         f"{exercise.chapter}: {exercise.title}",
         exercise.name,
-        [
-            Table("", (), rows, is_wide=True),
-            *_hint_tables(exercise.name, exercise.hints),
-        ],
+        [Table("", (), rows, is_wide=True), *hints],
         ("The stub is in the next cell: fill it in and run it.",),
     )
 
@@ -235,9 +224,7 @@ def grades_card(grades: Grades) -> Card:
     rows = []
     for folder in grades.folders:
         own = [grade for grade in grades if grade.folder == folder]
-        parts = [
-            [exercise for exercise in own if exercise.chapter == chapter] for chapter in chapters
-        ]
+        parts = [[grade for grade in own if grade.chapter == chapter] for chapter in chapters]
         rows.append((folder, _done(own), *map(_done, parts)))
     columns = ("folder", "done", *chapters)
     return Card(
@@ -259,23 +246,25 @@ def _folder_card(grades: Grades) -> Card:
         if grade.file
     ]
     left = sum(not grade.file for grade in grades)
-    notes = (
-        *((f"{counted(left, 'exercise')} without an answer",) if left else ()),
-        *grades.problems,
-    )
+    notes = [f"{counted(left, 'exercise')} without an answer"] if left else []
     title = f"{grades.folders[0]}: {_done(list(grades))} done"
-    return Card(title, "", [Table("", ("exercise", "reached", "in the way"), rows)], notes)
+    columns = ("exercise", "reached", "in the way")
+    return Card(title, "", [Table("", columns, rows)], [*notes, *grades.problems])
 
 
-def _hardest(grades: Grades) -> Table:
-    """The exercises that most folders have tried and not done, with what is in the way there."""
+def stuck_on(grades: Grades) -> list[tuple[str, list[Grade]]]:
+    """The exercises that folders have tried and not done, those of most folders first."""
     stuck: dict[str, list[Grade]] = {}
     for grade in grades:
         if grade.file and not grade.is_done:
             stuck.setdefault(grade.exercise, []).append(grade)
-    ranked = sorted(stuck.items(), key=lambda item: -len(item[1]))[:10]
+    return sorted(stuck.items(), key=lambda item: -len(item[1]))
+
+
+def _hardest(grades: Grades) -> Table:
+    """The exercises that most folders have tried and not done, with what is in the way there."""
     rows = [
         (name, str(len(those)), ", ".join(dict.fromkeys(exercise.kind for exercise in those)))
-        for name, those in ranked
+        for name, those in stuck_on(grades)[:10]
     ]
     return Table("where most are stuck", ("exercise", "folders", "in the way"), rows, numbers=(1,))

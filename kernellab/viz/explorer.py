@@ -22,7 +22,7 @@ from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfiledLine
 from kernellab.records import PassRun, Subject
 from kernellab.viz import explorer_sides
-from kernellab.viz.explorer_data import IrSide, IrView, MarginNote, MetricData, lightened
+from kernellab.viz.explorer_data import IrView, MarginNote, MetricData, lightened
 from kernellab.viz.kernels import comparison_card, kernel_card
 from kernellab.viz.kit.data import Answer, Handler
 from kernellab.viz.kit.view import Card, Table, View, view_of
@@ -41,12 +41,6 @@ class Annotations:
 
     notes: tuple[MarginNote, ...] = ()
     metrics: tuple[MetricData, ...] = ()
-
-    def on(self, side: IrSide) -> IrSide:
-        """The side with these notes and metrics."""
-        return dataclasses.replace(
-            side, notes=(*self.notes, *side.notes), metrics=(*side.metrics, *self.metrics)
-        )
 
 
 @singledispatch
@@ -103,18 +97,11 @@ def metric_of(
         yield MetricData(name, unit, stage, dict(total), origin)
 
 
-def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
-    """What all evidence says of a compilation. Raises ArgumentError: a value is not evidence, or
-    belongs to another kernel or compilation; ProfileError: a profile of other machine code.
-    """
-    return _together([annotations_of(evidence, compilation) for evidence in given])
-
-
 def annotations_by_side(
     comparison: Comparison, given: Sequence[Any]
 ) -> tuple[Annotations, Annotations]:
-    """The same for two compilations: evidence is shown on each side that it belongs to. Raises
-    ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
+    """What evidence says of two compilations: it is shown on each side that it belongs to. Raises
+    ArgumentError, ProfileError: as `annotations_of`, where it is of neither.
     """
     sides: tuple[list[Annotations], list[Annotations]] = ([], [])
     for evidence in given:
@@ -133,14 +120,22 @@ def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
     """The explorer's data with `Annotations` for each side, whose bars are shown first."""
     metrics = [metric.name for annotation in annotations for metric in annotation.metrics]
     sides = tuple(
-        side_annotations.on(side)
-        for side, side_annotations in zip(view.sides, annotations, strict=True)
+        dataclasses.replace(
+            side, notes=(*added.notes, *side.notes), metrics=(*side.metrics, *added.metrics)
+        )
+        for side, added in zip(view.sides, annotations, strict=True)
     )
     return dataclasses.replace(view, sides=sides, metric=metrics[0] if metrics else view.metric)
 
 
-def annotation_card(compilation: Compilation, annotations: Annotations, side: str = "") -> Card:
-    """The same for a still: notes in a table, and of each metric the largest lines."""
+def annotation_cards(
+    compilation: Compilation, annotations: Annotations, side: str = ""
+) -> list[Card]:
+    """The same for a still: notes in a table, and of each metric the largest lines; nothing where
+    nothing is said. `side` names the compilation among two.
+    """
+    if not annotations.notes and not annotations.metrics:
+        return []
     in_order = sorted(annotations.notes, key=lambda note: note.line)
     rows = [row for note in in_order for row in _rows(note)]
     notes = Table("", ("line", "", "what", "from"), rows)
@@ -153,7 +148,7 @@ def annotation_card(compilation: Compilation, annotations: Annotations, side: st
             for line, number in _largest(compilation, metric)
         ],
     )
-    return Card("Findings and measurements", side, (notes, numbers))
+    return [Card("Findings and measurements", side, (notes, numbers))]
 
 
 def _rows(note: MarginNote) -> Iterator[tuple[str, str, str, str]]:
@@ -186,9 +181,8 @@ def can_annotate(thing: Any) -> bool:
     return annotations_of.dispatch(type(thing)) is not annotations_of.dispatch(object)
 
 
-def _together(parts: Iterable[Annotations]) -> Annotations:
+def _together(parts: Sequence[Annotations]) -> Annotations:
     """Return all notes and metrics; a number distinguishes metrics of the same name."""
-    parts = list(parts)
     taken: Counter[str] = Counter()
     metrics = []
     for metric in (metric for part in parts for metric in part.metrics):
@@ -257,16 +251,13 @@ def _access_metrics(
     lines = _ttgir_lines(compilation, everything)
     stage = "source" if lines is None else "ttgir"
     places = lines or [explorer_sides.line_in(file, (access.position,)) for access in everything]
-    of_global = list(zip(places, accesses))
     of_shared = list(zip(places[len(accesses) :], accesses.shared))
-    kinds: tuple[tuple[Mapping[str, Any], list[tuple[int, Any]]], ...] = (
-        (_GLOBAL, of_global),
-        (_SHARED, of_shared),
-    )
-    for names, placed in kinds:
-        for name, (unit, number) in names.items():
-            numbers = ((at, number(access)) for at, access in placed)
-            yield from metric_of(name, unit, stage, numbers, origin)
+    for name, (unit, count) in _GLOBAL.items():
+        numbers = ((at, count(access)) for at, access in zip(places, accesses))
+        yield from metric_of(name, unit, stage, numbers, origin)
+    for name, (unit, count_shared) in _SHARED.items():
+        numbers = ((at, count_shared(access)) for at, access in of_shared)
+        yield from metric_of(name, unit, stage, numbers, origin)
 
 
 def _ttgir_lines(
@@ -303,10 +294,10 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
             advice="Compile the kernel that was profiled.",
         )
     _check_lines(profile, lines, compilation)
-    notes = [MarginNote("note", words, profile.origin, 0) for words in profile.notes]
+    said = list(profile.notes)
     if profile.perturbation is not None:
-        words = f"What measuring changed: {profile.perturbation}"
-        notes.append(MarginNote("note", words, profile.origin, 0))
+        said.append(f"What measuring changed: {profile.perturbation}")
+    notes = [MarginNote("note", words, profile.origin, 0) for words in said]
     return Annotations(tuple(notes), tuple(_metrics(profile, lines)))
 
 
@@ -316,9 +307,7 @@ def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compi
     """
     if not compilation.can_answer("source_map"):
         return
-    stage = next(
-        (candidate for candidate in ("ttgir", "ttir") if candidate in compilation.stages), None
-    )
+    stage = next((name for name in ("ttgir", "ttir") if name in compilation.stages), None)
     kernel = profile.kernel(compilation.kernel)
     if stage is None or kernel is None:
         return
@@ -328,26 +317,25 @@ def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compi
             raise ProfileError(
                 f"The profile has {line.operation or 'work'} on line {line.line} of "
                 f"{compilation.kernel!r}, but the compilation has no code for that line: the "
-                "kernel "
-                "has changed since.",
+                "kernel has changed since.",
                 advice="Profile it again, or compile what was profiled.",
             )
 
 
 def _metrics(profile: Profile, lines: list[ProfiledLine]) -> Iterator[MetricData]:
-    origin = profile.origin
-    cycles = [(line.line, line.cycles or 0) for line in lines]
-    yield from metric_of(
-        "cycles", "cycles of the warps that were measured", "source", cycles, origin
+    def metric(name: str, unit: str, numbers: Iterable[float]) -> Iterator[MetricData]:
+        placed = zip((line.line for line in lines), numbers)
+        return metric_of(name, unit, "source", placed, profile.origin)
+
+    cycles, executions = (
+        "cycles of the warps that were measured",
+        "executions by warps, or programs",
     )
-    executions = [(line.line, line.executions or 0) for line in lines]
-    yield from metric_of(
-        "times executed", "executions by warps, or programs", "source", executions, origin
-    )
+    yield from metric("cycles", cycles, (line.cycles or 0 for line in lines))
+    yield from metric("times executed", executions, (line.executions or 0 for line in lines))
     others = list(dict.fromkeys(name for line in lines for name in line.metrics))[:_MOST_METRICS]
     for name in others:
-        numbers = [(line.line, line.metrics.get(name, 0)) for line in lines]
-        yield from metric_of(name, f"{name}, measured", "source", numbers, origin)
+        yield from metric(name, f"{name}, measured", [line.metrics.get(name, 0) for line in lines])
 
 
 _LEAST_SHARE = 0.03
@@ -367,44 +355,31 @@ _MEASURED = {
 def annotations_of_profile(profile: SampledCode, compilation: Compilation) -> Annotations:
     """Samples, the reasons that matter, and executions, on the lines of the SASS."""
     lines = lines_of(profile, compilation)
-    metrics = list(
-        metric_of(
-            "stall samples",
-            "samples that found a warp waiting",
-            "sass",
-            ((at, line.stalls) for at, line in lines.items()),
-            profile.origin,
-        )
-    )
+    metrics: list[MetricData] = []
+
+    def add(name: str, unit: str, numbers: Iterable[float]) -> None:
+        metrics.extend(metric_of(name, unit, "sass", zip(lines, numbers), profile.origin))
+
+    waiting = "samples that found a warp waiting"
+    add("stall samples", waiting, (line.stalls for line in lines.values()))
     stalls = {reason: n for reason, n in profile.reasons.items() if reason != ISSUED}
     least = _LEAST_SHARE * sum(stalls.values())
     for reason in [reason for reason, n in stalls.items() if n >= least][:_MOST_REASONS]:
-        unit = f"samples that found a warp waiting {REASONS.get(reason, reason)}"
-        numbers = ((at, line.reasons.get(reason, 0)) for at, line in lines.items())
-        metrics += metric_of(
-            f"stalls: {reason.replace('_', ' ')}", unit, "sass", numbers, profile.origin
-        )
-    metrics += metric_of(
-        "times executed",
-        "executions by warps",
-        "sass",
-        ((at, line.executed or 0) for at, line in lines.items()),
-        profile.origin,
-    )
+        numbers = [line.reasons.get(reason, 0) for line in lines.values()]
+        name = f"stalls: {reason.replace('_', ' ')}"
+        add(name, f"{waiting} {REASONS.get(reason, reason)}", numbers)
+    add("times executed", "executions by warps", (line.executed or 0 for line in lines.values()))
     for name, (unit, counted) in _MEASURED.items():
-        numbers = ((at, line.counts.get(counted, 0)) for at, line in lines.items())
-        metrics += metric_of(name, unit, "sass", numbers, profile.origin)
+        add(name, unit, [line.counts.get(counted, 0) for line in lines.values()])
     note = MarginNote("note", "; ".join(profile.summary), profile.origin, 0)
     return Annotations((note,), tuple(metrics))
 
 
 def compilation_cards(compilation: Compilation, annotations: Annotations) -> list[Card]:
     """The still of a compilation's explorer."""
-    redefined = (
-        [Card("Redefined", "", (), [explorer_sides.REDEFINED])] if compilation.is_redefined else []
-    )
+    redefined = Card("Redefined", "", (), [explorer_sides.REDEFINED])
     return [
-        *redefined,
+        *([redefined] if compilation.is_redefined else []),
         kernel_card(compilation),
         *_source_cards(compilation),
         *annotation_cards(compilation, annotations),
@@ -443,32 +418,19 @@ def _source_cards(compilation: Compilation) -> list[Card]:
     return [Card("Source", "", (Table("", columns, rows, is_listing=True),), left_out)]
 
 
-def annotation_cards(
-    compilation: Compilation, annotations: Annotations, side: str = ""
-) -> list[Card]:
-    """What annotations say of a compilation, where they say anything; `side` names it among two."""
-    if not annotations.notes and not annotations.metrics:
-        return []
-    return [annotation_card(compilation, annotations, side)]
-
-
 def _pass_cards(passes: Sequence[PassRun]) -> list[Card]:
     """The passes that changed the module; how many did not."""
     changed = [run for run in passes if run.changed]
     if not changed:
         return []
-    rows = [
-        (run.label, f"{run.seconds * 1e3:.1f} ms", _operations(run), _changes(run))
-        for run in changed
-    ]
+    rows = []
+    for run in changed:
+        operations = f"{sum(run.op_counts_after.values()):,}" if run.op_counts_after else ""
+        rows.append((run.label, f"{run.seconds * 1e3:.1f} ms", operations, _changes(run)))
     columns = ("pass", "time", "operations", "what came and went")
     table = Table("", columns, rows, numbers=(1, 2))
     quiet = len(passes) - len(changed)
     return [Card("Passes", f"{len(changed)} changed the module, {quiet} did not", (table,))]
-
-
-def _operations(run: PassRun) -> str:
-    return f"{sum(run.op_counts_after.values()):,}" if run.op_counts_after else ""
 
 
 _MOST_CHANGES = 6
@@ -507,7 +469,7 @@ def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
     ArgumentError: a value is not evidence, or belongs to another kernel or compilation;
     ProfileError: a profile is of other machine code.
     """
-    annotations = annotations_from(compilation, given)
+    annotations = _together([annotations_of(evidence, compilation) for evidence in given])
     return Explorer(
         f"{compilation.kernel} for {compilation.target}",
         lambda: annotated(explorer_sides.explore_compilation(compilation), [annotations]),

@@ -90,7 +90,7 @@ class ControlData:
     line: int
     """In the text of the machine code."""
     codes: str
-    """"B0-----:R-:W1:Y:S04": `kernellab.viz.explorer_data.control_codes` says what they are."""
+    """"B0-----:R-:W1:Y:S04": `kernellab.viz.explorer_sides.control_codes` says what they are."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class LayoutWords:
     words: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IrSide:
     """One compilation."""
 
@@ -124,11 +124,11 @@ class IrSide:
     """What distinguishes it from the other side; the kernel's name if there is one side."""
     kernel: str
     target: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...] = ()
     """What is shown at the top: ("registers", "122"), ..."""
-    failure: str
+    failure: str = ""
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
-    failure_line: int
+    failure_line: int = 0
     """The full text's line in the failed pass that the failure names; 0 for none."""
     notice: str
     """What a reader has to know first, such as that the kernel has changed; "" for nothing."""
@@ -137,9 +137,9 @@ class IrSide:
     passes: tuple[PassData, ...]
     map: SourceMapData
     notes: tuple[MarginNote, ...]
-    controls: tuple[ControlData, ...]
-    metrics: tuple[MetricData, ...]
-    layouts: tuple[LayoutWords, ...]
+    controls: tuple[ControlData, ...] = ()
+    metrics: tuple[MetricData, ...] = ()
+    layouts: tuple[LayoutWords, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSour
         for function in _functions(lines)
         if any(function[0] <= n <= function[1] for n in named)
     ]
-    return _cut(lines, [span, *spans])
+    return _placed((first, lines[first - 1 : last]) for first, last in (span, *spans))
 
 
 def failed_source(position: SourcePosition | None) -> KernelSource:
@@ -117,9 +117,9 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
         function for function in _functions(lines) if function[0] <= position.line <= function[1]
     ]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
-    cut = _cut(lines, [around])
+    cut = _placed([(around[0], lines[around[0] - 1 : around[1]])])
     name = re.search(r"^[ \t]*def (\w+)", cut.content, re.M)
-    return KernelSource(cut.content, cut.skipped, name[1] if name else "")
+    return replace(cut, kernel=name[1] if name else "")
 
 
 def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
@@ -128,6 +128,8 @@ def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
     for first, lines in functions:
         for number, line in enumerate(lines, first):
             shown.setdefault(number, line)
+    if not shown:
+        return KernelSource("", ())
     numbers = sorted(shown)
     skipped = sorted(set(range(1, numbers[-1])) - set(numbers))
     return KernelSource("\n".join(shown[number] for number in numbers), tuple(skipped))
@@ -157,15 +159,6 @@ def _functions(lines: Sequence[str]) -> list[Span]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
     ]
-
-
-def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
-    shown = sorted({number for first, last in spans for number in range(first, last + 1)})
-    shown = [number for number in shown if number <= len(lines)]
-    if not shown:
-        return KernelSource("", ())
-    skipped = sorted(set(range(1, shown[-1])) - set(shown))
-    return KernelSource("\n".join(lines[number - 1] for number in shown), tuple(skipped))
 
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
@@ -340,8 +333,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         if stage.name != "source" and isinstance(stage.content, str):
             full[stage.content] = stage.name
             stages.append(StageData(stage.name, texts.add(stage.language, stage.content)))
-    assembly = "amdgcn" if compilation.target.backend == "hip" else "ptx"
-    passes = _Passes(texts, assembly, full)
+    passes = _Passes(texts, "amdgcn" if compilation.target.backend == "hip" else "ptx", full)
     rows = tuple(passes.read(compilation.passes))
     instructions = _known(compilation, "instructions") or ()
     return IrSide(
@@ -349,8 +341,6 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         kernel=compilation.kernel,
         target=str(compilation.target),
         facts=_facts(compilation),
-        failure="",
-        failure_line=0,
         notice=_notice(compilation),
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -417,16 +407,13 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         if option in compilation.options
     ]
     resources: Resources | None = _known(compilation, "resources")
-    if resources is None:
-        return tuple(facts)
-    stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
-    return (
-        *facts,
-        ("registers", str(resources.registers)),
-        ("spilled", format_spills(resources)),
-        *stack,
-        ("shared memory", f"{resources.shared_bytes:,} bytes"),
-    )
+    if resources is not None:
+        facts.append(("registers", str(resources.registers)))
+        facts.append(("spilled", format_spills(resources)))
+        if resources.stack_bytes:
+            facts.append(("stack", f"{resources.stack_bytes:,} bytes"))
+        facts.append(("shared memory", f"{resources.shared_bytes:,} bytes"))
+    return tuple(facts)
 
 
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
@@ -460,12 +447,10 @@ def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
 
 def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
     tiles: Iterable[TileLayout] = _known(compilation, "layouts") or ()
-    alike = {
-        (joined_sizes(tile.shape), tile.encoding): tile.layout for tile in tiles if tile.layout
-    }
+    known = {(tile.shape, tile.encoding): tile.layout for tile in tiles if tile.layout}
     return tuple(
-        LayoutWords(shape, encoding, layout.describe())
-        for (shape, encoding), layout in alike.items()
+        LayoutWords(joined_sizes(shape), encoding, layout.describe())
+        for (shape, encoding), layout in known.items()
     )
 
 
@@ -540,7 +525,6 @@ def _failed_side(error: CompileError) -> IrSide:
         name=kernel,
         kernel=kernel,
         target=error.target,
-        facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
         failure_line=int(match[1]) if match else 0,
         notice=error.position.notice if error.position else "",
@@ -549,9 +533,6 @@ def _failed_side(error: CompileError) -> IrSide:
         passes=tuple(rows),
         map=_map_data(with_passes(empty, {**finished, **passes.modules})),
         notes=(note,),
-        controls=(),
-        metrics=(),
-        layouts=(),
     )
 
 
@@ -562,8 +543,8 @@ _LINE_OF_PTX = re.compile(r"Line (\d+) of the PTX is: ")
 def _excerpt(error: CompileError) -> list[str]:
     """The line at fault with a caret under its column, and what there is to say besides."""
     excerpt = error.position.excerpt() if error.position else ""
-    place = [f"at {error.position}", excerpt] if excerpt else []
-    return [*place, *([error.advice] if error.advice else [])]
+    place = f"at {error.position}" if excerpt else ""
+    return [line for line in (place, excerpt, error.advice) if line]
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:

@@ -108,14 +108,12 @@ class GraphView(ViewData):
     chains: tuple[GraphChain, ...]
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
-        contents = [(text.text.content or "").encode("utf-8", "replace") for text in self.texts]
-        texts = tuple(
-            dataclasses.replace(
-                text, text=dataclasses.replace(text.text, content=None, part=number)
-            )
-            for number, text in enumerate(self.texts, 2)
-        )
-        return dataclasses.replace(self, texts=texts), [GRAPH_SCRIPT.encode(), *contents]
+        texts, contents = [], [GRAPH_SCRIPT.encode()]
+        for linked in self.texts:
+            contents.append((linked.text.content or "").encode("utf-8", "replace"))
+            text = dataclasses.replace(linked.text, content=None, part=len(contents))
+            texts.append(dataclasses.replace(linked, text=text))
+        return dataclasses.replace(self, texts=tuple(texts)), contents
 
 
 _SIGNATURE = re.compile(r"^(?P<indent>\s*)def forward\((?P<arguments>.*)\):\s*$")
@@ -285,9 +283,10 @@ def bytecode_lines(text: str) -> Iterator[tuple[int, int]]:
     """Of `dis`'s output: each line of it that has an instruction, and the line of the source that
     this belongs to. Some versions of Python write offsets before instructions, some do not.
     """
-    matches = [(at, _INSTRUCTION.match(line)) for at, line in enumerate(text.split("\n"), 1)]
     numbers = [
-        (at, re.findall(r"(?<![L\d])\d+", match["before"])) for at, match in matches if match
+        (at, re.findall(r"(?<![L\d])\d+", match["before"]))
+        for at, line in enumerate(text.split("\n"), 1)
+        if (match := _INSTRUCTION.match(line))
     ]
     offsets = max((len(before) for _, before in numbers), default=1) - 1
     source = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from string import digits
 
@@ -216,11 +216,10 @@ class Levels:
 
     def _add_frames(self) -> None:
         """What Dynamo captured, where nothing of it was lowered."""
+        remark = "Nothing of this graph was lowered."
         for frame in self.report.capture.frames:
-            number = self._fx(frame.number, frame.fx)
-            remark = "Nothing of this graph was lowered."
-            chain = (*_SHARED, number)
-            self.chains.append(GraphChain(f"graph {frame.number}", remark, chain, ()))
+            levels = (*_SHARED, self._fx(frame.number, frame.fx))
+            self.chains.append(GraphChain(f"graph {frame.number}", remark, levels, ()))
 
     def _text(self, level: int, written: Written, language: str, words: str) -> None:
         self.texts.append(LinkedText(level, words, written.text(language), tuple(written.spans)))
@@ -259,8 +258,7 @@ class Levels:
     def _fx(self, frame: int, level: Level) -> int:
         """The level of a frame's graph, which its forward and its backward graph share."""
         if frame not in self._frames:
-            nothing: list[Indices] = [()] * len(level.nodes)
-            self._frames[frame] = self._graph(level, "FX", _SOURCE, nothing)
+            self._frames[frame] = self._graph(level, "FX", _SOURCE, ())
         return self._frames[frame]
 
     def _graph(
@@ -280,6 +278,9 @@ class Levels:
         if results >= 0 and len(inputs[results]) > _MOST_RESULTS:
             facts[results] = f"{len(inputs[results])} results"
             inputs[results] = ()
+        lines = [self._line(node.position) for node in level.nodes]
+        if above == _SOURCE:
+            origins = [(line,) if line >= 0 else () for line in lines]
         elements = [
             _Element(
                 name=node.name,
@@ -288,18 +289,13 @@ class Levels:
                 bytes=_size(node),
                 inputs=taken,
                 origins=made_of,
-                line=self._line(node.position),
+                line=line,
                 path=path,
             )
-            for node, fact, taken, made_of, path in zip(
-                level.nodes, facts, inputs, origins, paths, strict=True
+            for node, fact, taken, made_of, line, path in zip(
+                level.nodes, facts, inputs, origins, lines, paths, strict=True
             )
         ]
-        if above == _SOURCE:
-            elements = [
-                replace(element, origins=(element.line,) if element.line >= 0 else ())
-                for element in elements
-            ]
         bare = sum(
             element.line < 0 and not element.origins and node.opcode.startswith("call_")
             for element, node in zip(elements, level.nodes)
@@ -386,17 +382,14 @@ class Levels:
                     place=line.place,
                 )
             )
+        if not graph.kernels:
+            return self._add(_level("lines", "Kernel lines", elements, above=above))
         remark = (
-            ""
-            if not graph.kernels
-            else (
-                "A line of a kernel is known by the buffer that it computes: of several nodes in "
-                "one buffer all are lit."
-            )
+            "A line of a kernel is known by the buffer that it computes: of several nodes in "
+            "one buffer all are lit."
         )
         made = self._add(_level("lines", "Kernel lines", elements, above=above, remark=remark))
-        if kernel_lines or graph.kernels:
-            self._text(made, written, "python", "")
+        self._text(made, written, "python", "")
         return made
 
 
@@ -410,8 +403,10 @@ def _level(
     remark: str = "",
 ) -> GraphLevel:
     groups: tuple[Indices, tuple[GroupData, ...]] = ((-1,) * len(elements), ())
+    drawn = elements if is_drawn else ()
     if is_drawn:
         groups = grouped([element.path for element in elements])
+    in_kernels = elements if name in ("launches", "lines") else ()
     return GraphLevel(
         name=name,
         words=words,
@@ -419,17 +414,15 @@ def _level(
         above=above,
         is_drawn=is_drawn,
         names=tuple(element.name for element in elements),
-        labels=tuple(element.label for element in elements) if is_drawn else (),
-        facts=tuple(element.fact for element in elements) if is_drawn else (),
-        bytes=tuple(element.bytes for element in elements) if is_drawn else (),
-        inputs=tuple(element.inputs for element in elements) if is_drawn else (),
+        labels=tuple(element.label for element in drawn),
+        facts=tuple(element.fact for element in drawn),
+        bytes=tuple(element.bytes for element in drawn),
+        inputs=tuple(element.inputs for element in drawn),
         origins=tuple(element.origins for element in elements),
         lines=tuple(element.line for element in elements),
         groups=groups[0],
         all_groups=groups[1],
-        tab_ids=tuple(element.tab_id for element in elements)
-        if name in ("launches", "lines")
-        else (),
+        tab_ids=tuple(element.tab_id for element in in_kernels),
         places=tuple(element.place for element in elements) if name == "lines" else (),
     )
 
@@ -444,10 +437,8 @@ def _said_of_lines(report: GraphReport) -> Iterator[tuple[str, SourcePosition | 
         for failure in recompilation.failures:
             words = f"{recompilation.function} {recompilation.frame} was compiled again, because "
             more = (failure.values, failure.advice)
-            yield (
-                "\n    ".join([f"{words}{failure.condition}", *filter(None, more)]),
-                failure.position,
-            )
+            said = [f"{words}{failure.condition}", *filter(None, more)]
+            yield "\n    ".join(said), failure.position
     for symbol in report.symbols:
         yield str(symbol), symbol.position
         for guard in symbol.guards:
@@ -520,16 +511,14 @@ def _shape(node: GraphNode) -> str:
 
 def _strides(node: GraphNode) -> str:
     """Return the strides of a node; "" of a dense row-major tensor, or where torch has none."""
-    shape = node.shape or ()
-    dense = _dense(shape) if _size(node) else shape
+    shape: Sequence[int | str] = node.shape or ()
+    dense = shape
+    if _size(node):
+        dense = [math.prod(map(int, shape[place:])) for place in range(1, len(shape) + 1)]
     pairs = zip(shape, node.strides or (), dense)
     if all(size == 1 or stride == expected for size, stride, expected in pairs):
         return ""
     return f" strides {index_text(node.strides or ())}"
-
-
-def _dense(shape: Sequence[int | str]) -> list[int]:
-    return [math.prod(map(int, shape[place:])) for place in range(1, len(shape) + 1)]
 
 
 def _size(node: GraphNode) -> int:
@@ -560,17 +549,11 @@ def _launch_paths(graph: ReportGraph) -> list[Path]:
     """Return the modules that all nodes of a launch are in."""
     paths = {node.name: _path(node, {}) or () for node in graph.post_grad.nodes}
     origins = {loop.operation: loop.origins for loop in graph.lowered.loops}
-    return [
-        common(
-            [
-                paths[name]
-                for operation in launch.operations
-                for name in origins.get(operation, ())
-                if paths.get(name)
-            ]
-        )
+    nodes = (
+        [name for operation in launch.operations for name in origins.get(operation, ())]
         for launch in graph.lowered.launches
-    ]
+    )
+    return [common([paths[name] for name in names if paths.get(name)]) for names in nodes]
 
 
 def _moved(loop: LoopBuffer) -> str:
@@ -585,15 +568,13 @@ def _costs(launch: GraphLaunch) -> str:
 
 
 def _fusions(graph: ReportGraph) -> tuple[FusionRow, ...]:
-    places = {loop.operation: place for place, loop in enumerate(graph.lowered.loops)}
+    loops = graph.lowered.loops
+    places = {loop.operation: place for place, loop in enumerate(loops)}
     return tuple(
         FusionRow(
             fusion.first,
             fusion.second,
-            ", ".join(
-                with_origins(operations, graph.lowered.loops)
-                for operations in (fusion.first, fusion.second)
-            ),
+            ", ".join(with_origins(each, loops) for each in (fusion.first, fusion.second)),
             _known((*fusion.first.split("_"), *fusion.second.split("_")), places),
             fusion.fused,
             fusion.reason,

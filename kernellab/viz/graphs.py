@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
-from typing import Any
 
 from kernellab.common.text import counted, format_bytes
 from kernellab.errors import KernelLabError
@@ -26,7 +25,7 @@ from kernellab.graphs.records import (
     times_text,
 )
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import Fusion, GraphBreak, GraphCapture, Level, with_origins
+from kernellab.records.graphs import Fusion, GraphCapture, Level, with_origins
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup, Tile
@@ -168,21 +167,14 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
 
 
 def _break_rows(report: GraphReport) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(number),
-            str(graph_break.position or ""),
-            _line(report.capture.sources, graph_break.position),
-            f"{graph_break.reason}{_inside(graph_break)}",
-            graph_break.rest or "Python runs the line, and another graph begins.",
-        )
-        for number, graph_break in enumerate(report.breaks)
-    ]
-
-
-def _inside(graph_break: GraphBreak) -> str:
-    inner = graph_break.stack[-1] if graph_break.stack else graph_break.position
-    return "" if inner == graph_break.position else f", in {inner}"
+    rows: list[tuple[str, ...]] = []
+    for number, each in enumerate(report.breaks):
+        inner = each.stack[-1] if each.stack else each.position
+        where = "" if inner == each.position else f", in {inner}"
+        line = _line(report.capture.sources, each.position)
+        rest = each.rest or "Python runs the line, and another graph begins."
+        rows.append((str(number), str(each.position or ""), line, f"{each.reason}{where}", rest))
+    return rows
 
 
 def _recompilation_rows(report: GraphReport) -> list[tuple[str, ...]]:
@@ -215,14 +207,11 @@ def _symbol_rows(report: GraphReport) -> list[tuple[str, ...]]:
 def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for graph in report.graphs:
-        lines = {
-            node.name: str(node.position.line)
-            for node in graph.post_grad.nodes
-            if node.position is not None
-        }
+        positions = {node.name: node.position for node in graph.post_grad.nodes}
         for launch in graph.lowered.launches:
             for parameter, node in launch.mutated.items():
-                rows.append((launch.name, parameter, node, lines.get(node, "")))
+                position = positions.get(node)
+                rows.append((launch.name, parameter, node, str(position.line) if position else ""))
     return rows
 
 
@@ -282,12 +271,10 @@ def comparison_card(record: GraphComparison) -> Card:
                 ("graph", "FX values and gradients", "nodes after passes", "buffers"),
                 [
                     (
-                        f"{graph.direction} {graph.number}",
-                        str(graph.fx),
-                        str(graph.passes),
-                        str(graph.buffers),
+                        f"{each.direction} {each.number}",
+                        *map(str, (each.fx, each.passes, each.buffers)),
                     )
-                    for graph in record.graphs
+                    for each in record.graphs
                 ],
                 numbers=(1, 2, 3),
             ),
@@ -301,10 +288,8 @@ def _comparison_notes(record: GraphComparison) -> Iterator[str]:
         yield f"It stopped: {record.error}"
     for graph in record.graphs:
         if graph.obstacle:
-            yield (
-                f"The {graph.direction} graph {graph.number} was not compared whole: "
-                f"{graph.obstacle}"
-            )
+            which = f"The {graph.direction} graph {graph.number}"
+            yield f"{which} was not compared whole: {graph.obstacle}"
     if record.first is not None:
         yield f"The first of {counted(len(record.differences), 'difference')}: {record.first}"
         if record.launch is not None:
@@ -321,9 +306,7 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
     kernel = f"{difference.kernel}:{difference.line}" if difference.line else difference.kernel
     share = f"{difference.count:,} of {difference.size:,}"
     actual, expected = difference.texts
-    return (
-        name, difference.level, line, expected, actual, share, kernel,
-    )  # fmt: skip
+    return name, difference.level, line, expected, actual, share, kernel
 
 
 @card_of.register
@@ -336,10 +319,7 @@ def accuracy_card(record: Accuracy) -> Card:
         tables=(
             Table(
                 "Results",
-                (
-                    "", "dtype", "largest element", "eager's error", "compiled", "between them",
-                    "ulp",
-                ),
+                _RESULT_COLUMNS,
                 [_result_row(result) for result in record.results[:_MOST_ROWS]],
             ),
             Table(
@@ -360,7 +340,12 @@ def accuracy_card(record: Accuracy) -> Card:
             ),
         ),
         notes=tuple(_accuracy_notes(record)),
-    )  # fmt: skip
+    )
+
+
+_RESULT_COLUMNS = (
+    "", "dtype", "largest element", "eager's error", "compiled", "between them", "ulp",
+)  # fmt: skip
 
 
 def _accuracy_notes(record: Accuracy) -> Iterator[str]:
@@ -538,14 +523,14 @@ class GraphTabs(TabGroup):
         named = [Tab(name, name, "The kernel's IR", is_listed=False) for name in self._kernels]
         return [CARD, GRAPH, *named]
 
-    def enter(self, tab_id: str, at: At) -> tuple[Any, At]:
+    def enter(self, tab_id: str, at: At) -> tuple[View, At]:
         if tab_id not in self._views:
             self.add(tab_id, self._made(tab_id))
         return self._views[tab_id], at
 
     def _made(self, tab_id: str) -> View:
         if tab_id == GRAPH.id:
-            return LevelsView(self._report, self)
+            return _levels_view(self._report, self)
         if tab_id == CARD.id:
             card = graph_card(self._report)
             way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
@@ -563,39 +548,31 @@ class GraphTabs(TabGroup):
         return compilation_view(kernel.compilation)
 
 
-class LevelsView(View):
-    """The levels of a report, whose kernels lead to tabs; its still has the first graph."""
+def _levels_view(report: GraphReport, tabs: GraphTabs) -> View:
+    """The levels of a report, whose kernels lead to tabs; its still is the card."""
+    card = graph_card(report)
 
-    def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
-        """
-        Args:
-            tabs: where its kernels are.
-        """
-        self._card = graph_card(report)
-        self._levels = Levels(report, tabs.tab_of)
-        super().__init__(self._card.title, self._made, lambda: (self._card,))
-
-    def _made(self) -> GraphView:
-        collected = self._levels.collect()
+    def made() -> GraphView:
+        collected = Levels(report, tabs.tab_of).collect()
         return GraphView(
             kind="graph",
-            title=self._card.title,
-            subtitle=self._card.subtitle,
-            notes=tuple(self._card.notes),
+            title=card.title,
+            subtitle=card.subtitle,
+            notes=tuple(card.notes),
             texts=tuple(collected.texts),
             levels=tuple(collected.levels),
             chains=tuple(collected.chains),
         )
 
+    return View(card.title, made, lambda: (card,))
+
 
 @view_of.register
 def report_view(report: GraphReport) -> View:
     """Every level of a report, drawn and as text."""
-    view: View = GraphTabs(report).enter(GRAPH.id, {})[0]
-    return view
+    return GraphTabs(report).enter(GRAPH.id, {})[0]
 
 
 def displayed(report: GraphReport) -> View:
     """The card as a notebook shows it."""
-    view: View = GraphTabs(report).enter(CARD.id, {})[0]
-    return view
+    return GraphTabs(report).enter(CARD.id, {})[0]

@@ -55,9 +55,8 @@ def _checks(findings: Findings | None) -> Tile:
         return Tile("checks", "passed", right, "pass", link=_CHECK)
     worst = min(findings, key=lambda finding: finding.severity != "error")
     place = "" if worst.line is None else f" on line {worst.line}"
-    tone = tone_of(findings)
     number = counted(len(findings), "finding")
-    return Tile("checks", number, f"{worst.kind}{place}", tone, link=_CHECK)
+    return Tile("checks", number, f"{worst.kind}{place}", tone_of(findings), link=_CHECK)
 
 
 def _estimate(diagnosis: Diagnosis | None) -> Tile:
@@ -182,11 +181,8 @@ def kernel_card(
         known_from: parameter name -> how its value is known, where the compilation cannot
             say: "--constexpr".
     """
-    arguments = argument_table(
-        compilation.specialization,
-        None if run is None else run.launch,
-        known_from=known_from,
-    )
+    launch = None if run is None else run.launch
+    arguments = argument_table(compilation.specialization, launch, known_from=known_from)
     where = "" if run is None else f", {_device(run)}"
     if run is not None:
         arguments = replace(arguments, title=f"{arguments.title}, launched with {_launched(run)}")
@@ -213,8 +209,7 @@ def compilation_card(compilation: Compilation) -> Card:
 def run_card(run: Run) -> Card:
     """The card of a run, in a line: grid, where, how long."""
     took = "" if run.seconds is None else f", {run.seconds * 1e3:.3g} ms"
-    where = _where(run).rstrip(".")
-    return Card(title=run.launch.kernel, subtitle=f"{where[:1].lower()}{where[1:]}{took}")
+    return Card(run.launch.kernel, f"launched with {_launched(run)}: {_device(run)}{took}")
 
 
 @card_of.register
@@ -236,10 +231,6 @@ def resources_card(resources: Resources) -> Card:
 def plain_card(kernel: str, target: Target, notes: Iterable[str]) -> Card:
     """The card of a function that was not compiled; the notes say why."""
     return Card(title=kernel, subtitle=f"for {target}, not compiled", notes=tuple(notes))
-
-
-def _where(run: Run) -> str:
-    return f"Launched with {_launched(run)}: {_device(run)}."
 
 
 def _launched(run: Run) -> str:
@@ -375,6 +366,7 @@ def comparison_card(comparison: Comparison) -> Card:
     """What differs: options and types, stages, resources, passes, opcodes, remarks."""
     left, right = comparison.names
     columns = ("", left, right)
+    options = [*comparison.specialization, *comparison.options]
     resources = [needed for needed in comparison.resources if needed.left or needed.right]
     pairs = [
         pair
@@ -388,11 +380,7 @@ def comparison_card(comparison: Comparison) -> Card:
         title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
         subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
         tables=(
-            Table(
-                "Options and types",
-                columns,
-                _rows([*comparison.specialization, *comparison.options]),
-            ),
+            Table("Options and types", columns, _rows(options)),
             Table("Stages", (*columns, ""), _stage_rows(comparison)),
             Table("One program takes", columns, _rows(resources)),
             Table("Passes that do other things", columns, rows),
@@ -462,10 +450,11 @@ def _ops(run: PassRun | None) -> str:
 
 
 def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    rows = []
-    for name, remarks in zip(comparison.names, comparison.remarks):
-        rows += [(name, remark.headline, str(remark.position or "")) for remark in remarks]
-    return rows
+    return [
+        (name, remark.headline, str(remark.position or ""))
+        for name, remarks in zip(comparison.names, comparison.remarks)
+        for remark in remarks
+    ]
 
 
 _MOST_LINES = 12
@@ -475,7 +464,7 @@ _MOST_LINES = 12
 @card_of.register
 def bisection_card(bisection: Bisection) -> Card:
     """The pass, the lines that it rewrote, the differing arguments, the modules that cannot run."""
-    lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
+    lines = _lines(bisection.lines[:_MOST_LINES])
     if len(bisection.lines) > _MOST_LINES:
         lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))
     columns = ("argument", "elements off", "first", "expected", "found")
@@ -483,11 +472,7 @@ def bisection_card(bisection: Bisection) -> Card:
         title=bisection.kernel,
         subtitle=f"{bisection.target}: pass by pass",
         tables=(
-            Table(
-                "Arguments that differ",
-                columns,
-                [_row(difference) for difference in bisection.differences],
-            ),
+            Table("Arguments that differ", columns, list(map(_row, bisection.differences))),
             Table("Lines that the pass rewrote", ("", ""), lines),
             Table("Not run", ("after", "because"), list(bisection.not_run.items())),
         ),
@@ -512,10 +497,6 @@ def _row(difference: Difference) -> tuple[str, str, str, str, str]:
     return difference.name, off, difference.element, expected, actual
 
 
-def _line(position: SourcePosition) -> tuple[str, str]:
-    return str(position.line), source_line(position.file, position.line).strip()
-
-
 @card_of.register
 def equality_card(equality: Equality) -> Card:
     """The verdict, what was compared, and the first element that differs."""
@@ -527,7 +508,7 @@ def equality_card(equality: Equality) -> Card:
         tables=(
             Table("First difference", ("", ""), list(_difference(equality.difference))),
             Table("Expressions", ("", ""), list(_expressions(equality))),
-            Table("Line", ("", ""), _lines([equality.position])),
+            Table("Line", ("", ""), _lines(filter(None, [equality.position]))),
             Table("Compared", ("tensor", "elements"), rows, numbers=(1,)),
         ),
         notes=(*_words(equality), *equality.notes),
@@ -569,11 +550,10 @@ def _difference(difference: UnequalElement | None) -> Iterator[tuple[str, str]]:
         yield f"{element_text(difference.tensor, index)} with floats", f"{first:.6g}, {second:.6g}"
 
 
-def _lines(positions: list[SourcePosition | None]) -> list[tuple[str, str]]:
+def _lines(positions: Iterable[SourcePosition]) -> list[tuple[str, str]]:
     return [
         (str(position.line), source_line(position.file, position.line).strip())
         for position in positions
-        if position is not None
     ]
 
 
@@ -590,7 +570,7 @@ def validation_card(validation: Validation) -> Card:
         tables=(
             Table("Passes that change the module", ("pass", "results", "ms", ""), rows, (2,)),
             Table("First difference", ("", ""), list(_difference(validation.difference))),
-            Table("Lines that the pass rewrote", ("", ""), _lines(list(validation.lines))),
+            Table("Lines that the pass rewrote", ("", ""), _lines(validation.lines)),
         ),
         notes=(_summary(validation), *validation.notes),
     )

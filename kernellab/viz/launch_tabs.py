@@ -6,7 +6,7 @@ import pkgutil
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.system import OutOfTime, limited
@@ -59,16 +59,17 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
+        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...;
+            first the record that the tabs are for.
     """
 
-    def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
+    def __init__(self, find: FindLaunch, records: Mapping[str, Any]) -> None:
         super().__init__()
         self._find = find
+        self.own = next(iter(records))
+        """The tab of the record that the others are beside."""
         self._records = dict(records)
         self._kernel = _name_of(find(), self._records)
-        for tab_id, view in views.items():
-            self.add(tab_id, view)
         launched = find() is not None
         compiled = ("ir",) if isinstance(records.get("ir"), CompileError) else _OF_COMPILATION
         self._tabs = tuple(
@@ -99,8 +100,7 @@ class LaunchTabs(TabGroup):
         if tab_id == "steps":
             self._trace_program(place.get("program"))
         if tab_id not in self._views:
-            make = _MAKERS.get(tab_id)
-            self.add(tab_id, make(self) if make else CardView(_card(self.record(tab_id))))
+            self.add(tab_id, self._made(tab_id))
         if tab_id == "steps" and "finding" in at:
             place = {**place, **self._step_of(self._finding(at))}
         elif tab_id == "steps":
@@ -140,14 +140,12 @@ class LaunchTabs(TabGroup):
 
     def _trace_program(self, program: Any) -> None:
         trace: Trace | None = self._records.get("steps")
-        wanted = [program] if program else []
         if trace is None:
             from kernellab.tracing.launches import trace as trace_launch
 
-            programs = wanted or [(0, 0, 0)]
-            self._records["steps"] = trace_launch(self._launch, programs=programs)
-        elif any(program not in trace.facts.programs for program in wanted):
-            self._records["steps"] = trace.of_programs([*trace.facts.programs, *wanted])
+            self._records["steps"] = trace_launch(self._launch, programs=[program or (0, 0, 0)])
+        elif program and program not in trace.facts.programs:
+            self._records["steps"] = trace.of_programs([*trace.facts.programs, program])
             self._views.pop("steps", None)
 
     # Places
@@ -167,12 +165,9 @@ class LaunchTabs(TabGroup):
         if "finding" not in at:
             return at
         finding = self._finding(at)
-        place: dict[str, int | str | tuple[int, ...]] = {}
-        if finding.programs:
-            place["program"] = finding.programs[0]
-        if finding.line:
-            place["line"] = finding.line
-        return place
+        program = {"program": finding.programs[0]} if finding.programs else {}
+        line = {"line": finding.line} if finding.line else {}
+        return {**program, **line}
 
     def _step_of(self, finding: Finding) -> At:
         """The step of the trace that a finding is seen at; nothing where none is."""
@@ -199,31 +194,29 @@ class LaunchTabs(TabGroup):
 
     # Views
 
-    def _card_view(self) -> View:
-        return CardView(_card(self._compilation))
+    def _made(self, tab_id: str) -> View:
+        match tab_id:
+            case "card":
+                return CardView(_card(self._compilation))
+            case "ir":
+                return self._ir_view()
+            case "layouts":
+                return _view(self._compilation.layouts())
+            case "steps":
+                return _view(self._records["steps"])
+            case "sweep":
+                return self._sweep_view()
+        return CardView(_card(self.record(tab_id)))
 
     def _ir_view(self) -> View:
         failed = self._records.get("ir")
         if isinstance(failed, CompileError):
             return _view(failed)
-        compilation = self._compilation
-        for evidence in (self._evidence(), ()):
-            try:
-                return _view(compilation, *evidence)
-            except ArgumentError:  # of another specialization than the one that was compiled
-                continue
-        raise AssertionError("an explorer without evidence is never refused")
-
-    def _evidence(self) -> tuple[Any, ...]:
-        return tuple(
-            self._records[tab_id] for tab_id in ("check", "accesses") if tab_id in self._records
-        )
-
-    def _layouts_view(self) -> View:
-        return _view(self._compilation.layouts())
-
-    def _steps_view(self) -> View:
-        return _view(self._records["steps"])
+        evidence = [self._records[name] for name in ("check", "accesses") if name in self._records]
+        try:
+            return _view(self._compilation, *evidence)
+        except ArgumentError:  # of another specialization than the one that was compiled
+            return _view(self._compilation)
 
     def _sweep_view(self) -> View:
         if "sweep" not in self._records:
@@ -244,14 +237,6 @@ _RECORDS = {
 }
 """Tab -> the function whose result for a launch it shows, imported when it is first opened."""
 
-_MAKERS: Mapping[str, Callable[[LaunchTabs], View]] = {
-    "card": LaunchTabs._card_view,
-    "ir": LaunchTabs._ir_view,
-    "layouts": LaunchTabs._layouts_view,
-    "steps": LaunchTabs._steps_view,
-    "sweep": LaunchTabs._sweep_view,
-}
-
 _SHOWN = EntryPoint("show", runs_hooks=False)
 """A launch that is only compiled."""
 
@@ -271,9 +256,8 @@ def _view(record: Any, *evidence: Any) -> View:
 def _name_of(launch: BoundLaunch | None, records: Mapping[str, Any]) -> str:
     if launch is not None:
         return launch.name
-    return next(
-        (record.kernel for record in records.values() if hasattr(record, "kernel")), "the kernel"
-    )
+    named = (record.kernel for record in records.values() if hasattr(record, "kernel"))
+    return next(named, "the kernel")
 
 
 def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
@@ -320,18 +304,15 @@ class KernelView(CardView):
     the live view completes with what takes a while: a check and a diagnosis of the launch.
     """
 
-    def __init__(
-        self, make: Callable[[Verdict | None], Card], tabs: LaunchTabs, later: Sequence[str]
-    ) -> None:
-        super().__init__(make(None))
+    def __init__(self, make: Callable[..., Card], tabs: LaunchTabs, later: Sequence[str]) -> None:
+        super().__init__(make(verdict=None))
         self._make, self._tabs, self._later = make, tabs, later
         self._make_data = lambda: self._card().data(later)
         self._known: dict[str, Any] = {}
 
     def _card(self) -> Card:
-        if not self._later:
-            return self._make(None)
-        return self._make(Verdict(self._known.get("check"), self._known.get("diagnosis")))
+        known = Verdict(self._known.get("check"), self._known.get("diagnosis"))
+        return self._make(verdict=known if self._later else None)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -355,7 +336,7 @@ _COMPLETING = 5.0
 
 
 def live_card(
-    make: Callable[[Verdict | None], Card],
+    make: Callable[..., Card],
     compilation: Compilation,
     find: FindLaunch,
     later: Sequence[str] = (),
@@ -384,18 +365,15 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
         ProfileError: the profile is of other machine code.
     """
     view = registry.view(record, *annotations, **options)
-    return view if isinstance(view, Card) else _joined(view, record, tab_of(record))
+    return view if isinstance(view, Card) else beside(view, record)
 
 
-def beside(view: View, record: Any) -> View:
-    """A view of something that belongs to a record, with the record's other views beside it."""
-    return _joined(view, record, "layouts")
-
-
-def _joined(view: View, record: Any, tab_id: str) -> View:
-    """A view that leads to others of the same launch, where there are some."""
+def beside(view: View, record: Any, tab_id: str = "") -> View:
+    """A view, the record's own or that of a tab, with the other views of the record's launch beside
+    it, where there are some.
+    """
     tabs = tabs_for(record)
-    return view if tabs is None else tabs.add(tab_id, view)
+    return view if tabs is None else tabs.add(tab_id or tabs.own, view)
 
 
 def displayed(record: Any) -> View | None:
@@ -416,49 +394,29 @@ def displayed(record: Any) -> View | None:
     tabs, view = tabs_for(record), CardView(_card(record))
     if tabs is None:
         return None
-    tabs.add("card" if isinstance(record, Compilation) else tab_of(record), view)
+    tabs.add("card" if isinstance(record, Compilation) else tabs.own, view)
     return view
-
-
-class _Known(NamedTuple):
-    """What a record says of its launch."""
-
-    tab_id: str
-    find: FindLaunch
-    records: Mapping[str, Any]
 
 
 def tabs_for(record: Any) -> LaunchTabs | None:
     """The tabs beside a record's own; None for one that is of no launch and no compilation."""
-    known = _known(record)
-    return None if known is None else LaunchTabs(known.find, known.records)
-
-
-def tab_of(record: Any) -> str:
-    """The tab_id that the view of a record is; "" for none."""
-    known = _known(record)
-    return "" if known is None else known.tab_id
-
-
-def _known(record: Any) -> _Known | None:
     match record:
         case Compilation():
-            return _Known("ir", _launch_of(record), {"ir": record})
+            return LaunchTabs(_launch_of(record), {"ir": record})
         case Trace():
-            return _Known("steps", lambda: record.launch, {"steps": record})
+            return LaunchTabs(lambda: record.launch, {"steps": record})
         case Findings():
-            return _Known("check", lambda: record.launch, {"check": record})
+            return LaunchTabs(lambda: record.launch, {"check": record})
         case Accesses():
-            return _Known("accesses", lambda: record.launch, {"accesses": record})
+            return LaunchTabs(lambda: record.launch, {"accesses": record})
         case ExerciseAnswer(launch=BoundLaunch() as launch):
-            return _Known("answer", lambda: launch, _there(answer=record, steps=record.trace))
+            return LaunchTabs(lambda: launch, _there(answer=record, steps=record.trace))
         case Diagnosis():
             known = _there(diagnosis=record, ir=record.compilation)
-            return _Known("diagnosis", lambda: record.launch, known)
+            return LaunchTabs(lambda: record.launch, known)
         case Tuning():
-            return _Known("sweep", _launch_tuned(record), {"sweep": record})
-        case _:
-            return None
+            return LaunchTabs(_launch_tuned(record), {"sweep": record})
+    return None
 
 
 def _there(**records: Any) -> Mapping[str, Any]:

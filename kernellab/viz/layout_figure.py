@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,32 +86,20 @@ class LayoutPlot(FigurePicture):
         return _draw(self._picture, self._by, self._title, self._words)
 
 
-@figure_of.register
+@figure_of.register(Layout)
+@figure_of.register(TileLayout)
 def layout_plot(
-    layout: Layout,
+    thing: Layout | TileLayout,
     by: str | None = None,
     at: Sequence[int] = (),
     hardware: bool = False,
     bits: int = 16,
 ) -> LayoutPlot:
-    """The figure of a layout: see `Layout.plot`."""
+    """The figure of a layout, or of a tile's, whose elements have bits: see their `plot`."""
+    layout = layout_of(thing)
     title = f"{sizes(layout.shape)}, {layout.family.replace('_', ' ')}"
-    return _plot(layout, title, by, at, hardware, bits)
-
-
-@figure_of.register
-def tile_plot(
-    tile: TileLayout, by: str | None = None, at: Sequence[int] = (), hardware: bool = False
-) -> LayoutPlot:
-    """The figure of a tile's layout: see `TileLayout.plot`."""
-    layout = layout_of(tile)
-    title = tile_title(tile, layout)
-    return _plot(layout, title, by, at, hardware, element_bits(tile.element) or 16)
-
-
-def _plot(
-    layout: Layout, title: str, by: str | None, at: Sequence[int], hardware: bool, bits: int
-) -> LayoutPlot:
+    if isinstance(thing, TileLayout):
+        title, bits = tile_title(thing, layout), element_bits(thing.element) or 16
     check_drawable(layout)
     check_flags(hardware=hardware)
     check_whole("element_bits", bits, least=1, most=_WIDEST_ELEMENT)
@@ -125,9 +112,8 @@ def _plot(
         words.append(f"slice ({', '.join(map(str, plane))}, :, :)")
     copies = layout.replication
     if copies > 1:
-        words.append(
-            f"every element is held {copies} times" + ("" if hardware else ", the first is shown")
-        )
+        shown_of_them = "" if hardware else ", the first is shown"
+        words.append(f"every element is held {copies} times{shown_of_them}")
     return LayoutPlot(title, "; ".join(words), picture, chosen)
 
 
@@ -160,9 +146,8 @@ def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
 
 def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
     held = _first_holders(layout, plane)
-    rows, columns = held.shape[:2]
     down, across = ("row", "column") if len(layout.shape) > 1 else ("", "element")
-    step = 1 if len(layout.shape) > 1 else columns
+    step = 1 if len(layout.shape) > 1 else held.shape[1]
     if isinstance(layout, RegisterLayout):
         register, lane, warp, block = numpy.moveaxis(held, -1, 0)
         parts = {"warp": warp, "lane": lane, "register": register, "block": block}
@@ -179,8 +164,8 @@ def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
         return _Picture(parts, list(_numbers(offset)), across, down, "bank", step)
     row, column = numpy.moveaxis(held, -1, 0)
     labels = []
-    if rows * columns <= _MOST_LABELS:
-        cells = itertools.product(range(rows), range(columns))
+    if row.size <= _MOST_LABELS:
+        cells = numpy.ndindex(*row.shape)
         labels = [(y, x, 1, f"{row[y, x]}:{column[y, x]}") for y, x in cells]
     return _Picture({"row": row, "column": column}, labels, across, down, "row", step)
 
@@ -212,11 +197,8 @@ def _runs(thread: Cells, register: Cells, letter: str) -> Iterator[tuple[int, in
     for row, (threads, registers) in enumerate(zip(thread.tolist(), register.tolist())):
         start = 0
         for end in range(1, len(threads) + 1):
-            goes_on = end < len(threads) and (threads[end], registers[end]) == (
-                threads[start],
-                registers[start] + end - start,
-            )
-            if not goes_on:
+            follows = threads[start], registers[start] + end - start
+            if end == len(threads) or (threads[end], registers[end]) != follows:
                 held = _registers(letter or "r", registers[start], end - start)
                 yield row, start, end - start, f"T{threads[start]}:{held}"
                 start = end
@@ -238,24 +220,12 @@ def _of_hardware(layout: Layout, bits: int) -> _Picture:
         numbers = layout.all_numbers()
         blocks, warps, lanes, registers = numpy.indices(numbers.shape)
         places = (-1, numbers.shape[-1])
-        parts: dict[str, Cells] = {
-            name: number.reshape(places)
-            for name, number in (
-                ("warp", warps),
-                ("lane", lanes),
-                ("register", registers),
-                ("block", blocks),
-            )
-        }
+        kinds = {"warp": warps, "lane": lanes, "register": registers, "block": blocks}
+        parts: dict[str, Cells] = {name: each.reshape(places) for name, each in kinds.items()}
         element = numbers.reshape(places)
         parts["row of the tile"] = element // layout.shape[-1] if layout.shape else element
-        return _Picture(
-            parts,
-            _elements(element, layout),
-            "register",
-            "thread",
-            "warp" if warps.max() else "lane",
-        )
+        first = "warp" if warps.max() else "lane"
+        return _Picture(parts, _elements(element, layout), "register", "thread", first)
     held = _all_places(layout)
     if isinstance(layout, SharedLayout):
         byte = held[:, 0] * bits // 8
@@ -404,8 +374,8 @@ def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
         (axes.xaxis, columns, picture.across, 1, wide),
         (axes.yaxis, rows, picture.down, picture.row_step, high),
     )
-    for axis, many, words, each, tab_id in rulers:
-        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, tab_id / cell))))
+    for axis, many, words, each, least in rulers:
+        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, least / cell))))
         places = range(0, many, step)
         axis.set_ticks([place + 0.5 for place in places], [str(place * each) for place in places])
         axis.set_tick_params(length=0, labelsize=_RULER_LETTERS)

@@ -36,12 +36,14 @@ _MOST_NAMED = 64
 @card_of.register
 def layout_card(layout: Layout) -> Card:
     """A layout in words, its basis vectors, and a picture of the tile's first rows and columns."""
-    first, *rest = layout.describe().splitlines()
+    notes = layout.describe().splitlines()
+    if isinstance(layout, RegisterLayout) and layout.element_count <= _MOST_NAMED:
+        notes.append(layout.picture())  # which names every element's threads
     return Card(
         title=f"Layout of {sizes(layout.shape)}",
         subtitle=layout.encoding,
         tables=(_bases(layout), _picture(layout)),
-        notes=(first, *rest, *_named(layout)),
+        notes=notes,
     )
 
 
@@ -62,9 +64,9 @@ def tile_cards(tiles: Iterable[TileLayout]) -> list[Card]:
 def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
     """One layout, and the operations whose results have it."""
     first = tiles[0]
-    made = [
+    made = (
         f"{tile.operation}, {tile.position}" if tile.position else tile.operation for tile in tiles
-    ]
+    )
     where = "; ".join(dict.fromkeys(made))
     elements = ", ".join(dict.fromkeys(tile.element for tile in tiles))
     title = f"{first.name or first.operation}: {sizes(first.shape)} of {elements}"
@@ -77,17 +79,16 @@ def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
 @card_of.register
 def layouts_card(layouts: Layouts) -> Card:
     """The tiles of a module: name, line, type and layout, what is the same said once."""
-    rows = list(
-        dict.fromkeys(
-            (
-                tile.name or tile.operation,
-                str(tile.position.line) if tile.position else "",
-                f"{sizes(tile.shape)} of {tile.element}",
-                tile.encoding,
-            )
-            for tile in layouts
+    named = (
+        (
+            tile.name or tile.operation,
+            str(tile.position.line) if tile.position else "",
+            f"{sizes(tile.shape)} of {tile.element}",
+            tile.encoding,
         )
+        for tile in layouts
     )
+    rows = list(dict.fromkeys(named))
     more = len(rows) - _MOST_TILES
     return Card(
         title=f"{len(layouts)} tiles",
@@ -135,33 +136,19 @@ def _bases(layout: Layout) -> Table:
     return Table("Basis vectors", ("input", "where 1, 2, 4, ... lead"), rows)
 
 
-def _named(layout: Layout) -> tuple[str, ...]:
-    """Every element's threads, of a tile that is small enough to name them."""
-    small = isinstance(layout, RegisterLayout) and layout.element_count <= _MOST_NAMED
-    return (layout.picture(),) if small and isinstance(layout, RegisterLayout) else ()
-
-
 def _picture(layout: Layout) -> Table:
     """The first rows and columns: thread and register of each element, or its offset."""
-    if isinstance(layout, RegisterLayout):
-        title, cells = "Thread and register", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
-    elif isinstance(layout, SharedLayout):
-        title, cells = "Offset in elements", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
-    else:
+    if not isinstance(layout, RegisterLayout | SharedLayout):
         return Table("", (), ())
+    is_register = isinstance(layout, RegisterLayout)
+    title = "Thread and register" if is_register else "Offset in elements"
+    cells = layout.cells(_MOST_ROWS, _MOST_COLUMNS)
     part = layout.part_shown(_MOST_ROWS, _MOST_COLUMNS)
     columns = ("", *(str(number) for number in range(len(cells[0]))))
     # A tile of one dimension is folded: its rows are named by their first element.
     step = len(cells[0]) if len(layout.shape) < 2 else 1
     rows = [(str(number * step), *row) for number, row in enumerate(cells)]
     return Table(f"{title}: {part}" if part else title, columns, rows)
-
-
-def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
-    """What moves from one layout to another, by the registers that hold it afterwards."""
-    moved = source.moves_to(destination)
-    rows = [(f"{count:,}", _MOVES[move]) for move, count in moved.items()]
-    return Card("What moves", tables=(Table("", ("elements", "each"), rows),))
 
 
 _MOVES: Mapping[Move, str] = {
@@ -271,10 +258,11 @@ def named_data(thing: Layout | TileLayout) -> TileData:
 
 def tile_data(layout: Layout, name: str, bits: int) -> TileData:
     shape = layout.shape or (1,)
+    memory: Memory = "tensor memory" if isinstance(layout, TensorMemoryLayout) else "registers"
     return TileData(
         name=name,
         shape=shape,
-        memory=_memory(layout),
+        memory="shared memory" if isinstance(layout, SharedLayout) else memory,
         element_bits=bits,
         encoding=layout.encoding,
         inputs=tuple(
@@ -285,12 +273,6 @@ def tile_data(layout: Layout, name: str, bits: int) -> TileData:
         fragment=fragment(layout),
         words=layout.describe(),
     )
-
-
-def _memory(layout: Layout) -> Memory:
-    if isinstance(layout, SharedLayout):
-        return "shared memory"
-    return "tensor memory" if isinstance(layout, TensorMemoryLayout) else "registers"
 
 
 def _number(vector: Sequence[int], shape: Sequence[int]) -> int:
@@ -338,9 +320,9 @@ def layout_view(
     if len(set(names)) < len(names):
         names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
     tiles = tuple(tile_data(layout, name, 0) for layout, name in zip(chosen, names))
-    cards = [*_what_moves(chosen), *(layout_card(layout) for layout in chosen)]
+    cards = [*_what_moves(chosen), *map(layout_card, chosen)]
     title = f"Layout of {sizes(layout.shape)}"
-    return _view(title, tiles, cards, colors=_checked_colors(by, tiles))
+    return _view(title, tiles, cards, by=by)
 
 
 @view_of.register
@@ -351,29 +333,21 @@ def tile_view(
     shown = [tile] if to is None else [tile, to]
     layouts = [layout_of(item) for item in shown]
     _check_comparable(layouts)
-    tiles = tuple(named_data(layout) for layout in shown)
+    tiles = tuple(map(named_data, shown))
     cards = [
-        tile_card(layout) if isinstance(layout, TileLayout) else layout_card(layout)
-        for layout in shown
+        tile_card(each) if isinstance(each, TileLayout) else layout_card(each) for each in shown
     ]
-    colors = _checked_colors(by, tiles)
-    return _view(tiles[0].name, tiles, [*_what_moves(layouts), *cards], colors=colors)
-
-
-def _checked_colors(by: str | None, tiles: Sequence[TileData]) -> str:
-    """What the view is to be colored by at first; "" where no one says."""
-    offered = list(dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
-    check_color(by, offered)
-    return by or ""
+    return _view(tiles[0].name, tiles, [*_what_moves(layouts), *cards], by=by)
 
 
 def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
     """Return what moves between two layouts of registers that are shown side by side."""
     match layouts:
         case [RegisterLayout() as source, RegisterLayout() as destination]:
-            return [moves_card(source, destination)]
-        case _:
-            return []
+            moved = source.moves_to(destination)
+            rows = [(f"{count:,}", _MOVES[move]) for move, count in moved.items()]
+            return [Card("What moves", tables=(Table("", ("elements", "each"), rows),))]
+    return []
 
 
 @view_of.register
@@ -430,10 +404,11 @@ def _view(
     tiles: tuple[TileData, ...],
     cards: Sequence[Card],
     conversion: str = "",
-    colors: str = "",
+    by: str | None = None,
 ) -> View:
+    check_color(by, dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
     right = 1 if len(tiles) > 1 else None
-    data = LayoutView("layout", title, tiles, 0, right, conversion, colors)
+    data = LayoutView("layout", title, tiles, 0, right, conversion, by or "")
     return View(title, lambda: data, lambda: cards)
 
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from kernellab.common.text import counted
 from kernellab.compiler.compare import size_of
 from kernellab.compiler.compilations import Compilation
 from kernellab.records import Stage
+from kernellab.viz.exercises import stuck_on
 from kernellab.viz.explorer import compilation_view
 from kernellab.viz.kernels import format_matrix_instructions, kernel_card
-from kernellab.viz.kit.page import (
-    Html,
-    Section,
-    escape,
-    join,
-    page,
-    page_of_views,
-    paragraph,
-)
+from kernellab.viz.kit.page import Html, Section, escape, join, page, page_of_views, paragraph
 from kernellab.viz.kit.view import Card, Table
 from kernellab.workshop.grader import Grade, Grades
 
@@ -124,11 +117,7 @@ def _overview(grades: Grades, names: dict[str, str]) -> Html:
 
 def _mistakes(grades: Grades, names: dict[str, str]) -> Iterator[Html]:
     """The exercises that most folders tried and did not solve first, equal mistakes together."""
-    stuck: dict[str, list[Grade]] = {}
-    for grade in grades:
-        if grade.file and not grade.is_done:
-            stuck.setdefault(grade.exercise, []).append(grade)
-    for exercise, those in sorted(stuck.items(), key=lambda item: -len(item[1])):
+    for exercise, those in stuck_on(grades):
         yield Html(
             f"<h3><code>{escape(exercise)}</code> "
             f'<span class="soft">{counted(len(those), "folder")}</span></h3>'
@@ -175,12 +164,7 @@ def _folder(grades: Grades, folder: str, name: str) -> Html:
         those = [grade for grade in own if grade.chapter == chapter]
         done = [grade.exercise for grade in those if grade.is_done]
         tried = [grade.exercise for grade in those if grade.file and not grade.is_done]
-        parts = [f"{len(done)} of {len(those)} done", *_listed("not done", tried)]
-        chapters.append(f"{chapter}: {', '.join(parts)}")
+        left = f", not done: {', '.join(tried)}" if tried else ""
+        chapters.append(f"{chapter}: {len(done)} of {len(those)} done{left}")
     lines = join(Html(f"<p>{escape(line)}</p>") for line in chapters)
     return Html(f'<h3 id="{escape(folder)}">{escape(name)}</h3>{lines}')
-
-
-def _listed(words: str, names: Iterable[str]) -> list[str]:
-    listed = ", ".join(names)
-    return [f"{words}: {listed}"] if listed else []

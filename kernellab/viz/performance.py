@@ -76,7 +76,7 @@ def roofline_card(roofline: Roofline) -> Card:
     ]
     pipes = [(name, f"{often:,.0f}") for name, often in roofline.instructions.items() if often]
     return Card(
-        title=(f"{roofline.kernel}: {roofline.reached:.0%} of what {roofline.highest.name} allows"),
+        title=f"{roofline.kernel}: {roofline.reached:.0%} of what {roofline.highest.name} allows",
         subtitle=(
             f"{roofline.gpu}, grid {joined_sizes(roofline.grid)}; "
             f"{time_text(roofline.microseconds)} ({roofline.time_from}), "
@@ -176,19 +176,16 @@ def tuning_card(tuning: Tuning) -> Card:
 
 def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
-    ranked = timed(tuning.trials)
+    ranked, machine = timed(tuning.trials), tuning.machine
     shown = ranked or by_compiler(tuning.trials)
-    title = (
-        "The fastest" if ranked else f"{format_untimed(tuning)}. Sorted by {untimed_order(tuning)}"
-    )
+    untimed = f"{format_untimed(tuning)}. Sorted by {untimed_order(tuning)}"
+    title = "The fastest" if ranked else untimed
     left = sum(not trial.is_dropped for trial in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"
     return Card(
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
-        subtitle=(
-            f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}"
-        ),
+        subtitle=f"for {tuning.target}, {machine.gpu or 'no GPU'}; {machine.versions}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         # A view says it of each config that is opened.
         notes=tuple(filter(None, (*format_sweep(tuning), tuning.recompiled))),
@@ -262,28 +259,19 @@ def format_best(tuning: Tuning) -> list[str]:
     assert best.timing is not None
     time = time_text(best.timing.median * MICROSECONDS, 4)
     ties = len(tuning.ties) - 1
-    how = [*how_timed(tuning), *unchecked]
-    if not ties:
-        return [f"{best.candidate} is the fastest: {time}.", *how]
-    return [
-        (
+    words = f"{best.candidate} is the fastest: {time}."
+    if ties:
+        words = (
             f"{best.candidate} has the lowest median, {time}, in a tie with "
             f"{counted(ties, 'other config')}: their quartiles overlap."
-        ),
-        *how,
-    ]
+        )
+    return [words, *how_timed(tuning), *unchecked]
 
 
 def _unchecked(tuning: Tuning) -> list[str]:
-    unchecked = [trial for trial in tuning.trials if trial.outcome.unchecked]
-    if not unchecked:
-        return []
-    return [
-        (
-            f"The results of {counted(len(unchecked), 'config')} were not checked. "
-            f"{unchecked[0].number}: {unchecked[0].outcome.unchecked}"
-        )
-    ]
+    trials = [trial for trial in tuning.trials if trial.outcome.unchecked]
+    words = f"The results of {counted(len(trials), 'config')} were not checked. "
+    return [f"{words}{first.number}: {first.outcome.unchecked}" for first in trials[:1]]
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
@@ -310,9 +298,8 @@ def _row(
     cells = [f"{mark}{trial.number}", *(format_value(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
-        median, lower, upper = (
-            seconds * MICROSECONDS for seconds in (timing.median, timing.lower, timing.upper)
-        )
+        times = (timing.median, timing.lower, timing.upper)
+        median, lower, upper = (seconds * MICROSECONDS for seconds in times)
         cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
     if not tuning.is_timed and has_estimates(tuning):
@@ -341,21 +328,11 @@ def _baselines(tuning: Tuning) -> Table:
 
 def _dropped(tuning: Tuning) -> Table:
     """Each reason once, with how many configs it met and what was said of the first."""
-    dropped = [trial for trial in tuning.trials if trial.outcome.dropped is not None]
-    counts = Counter(trial.outcome.dropped.reason for trial in dropped if trial.outcome.dropped)
-    rows = []
-    for reason, count in counts.items():
-        first = next(
-            trial
-            for trial in dropped
-            if trial.outcome.dropped and trial.outcome.dropped.reason == reason
-        )
-        assert first.outcome.dropped is not None
-        rows.append(
-            (
-                f"{count} × {reason}",
-                f"{first.number}: {first.candidate}",
-                first.outcome.dropped.line,
-            )
-        )
+    counts, firsts = Counter[str](), dict[str, tuple[str, str]]()
+    for trial in tuning.trials:
+        if (dropped := trial.outcome.dropped) is not None:
+            counts[dropped.reason] += 1
+            if counts[dropped.reason] == 1:
+                firsts[dropped.reason] = f"{trial.number}: {trial.candidate}", dropped.line
+    rows = [(f"{count} × {reason}", *firsts[reason]) for reason, count in counts.items()]
     return Table("Dropped", ("reason", "first config", "its error"), rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -20,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogFormatter, PercentFormatter, Str
 from kernellab.common.arguments import is_one_of
 from kernellab.common.text import counted, percent, shown, time_text
 from kernellab.errors import ArgumentError, OptionError
-from kernellab.profiling.estimates.estimate import Roof, Roofline
+from kernellab.profiling.estimates.estimate import Roofline
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.profile import Profile
@@ -97,7 +96,8 @@ def tuning_plot(
     check_kind(kind)
     if kind in AGAINST and not tuning.is_timed:
         return TuningPlot(untimed_data(tuning, kind), _draw_untimed)
-    return TuningPlot(plot_data(tuning, kind, x, y), _draw)
+    drawers = {"times": _draw_times, "heatmap": _draw_heatmap, "parallel": _draw_parallel}
+    return TuningPlot(plot_data(tuning, kind, x, y), drawers.get(kind, _draw_against))
 
 
 @figure_of.register
@@ -116,15 +116,6 @@ def tunings_plot(
 # Drawing
 
 
-def _draw(data: PlotData) -> Figure:
-    drawers: dict[str, Callable[[PlotData], Figure]] = {
-        "times": _draw_times,
-        "heatmap": _draw_heatmap,
-        "parallel": _draw_parallel,
-    }
-    return drawers.get(data.kind, _draw_against)(data)
-
-
 _LETTERS = 15
 """Of a subtitle, in an inch."""
 
@@ -138,8 +129,8 @@ def _not_shown(shown: int, there: int, noun: str) -> str:
 
 def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
     """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
-    tab_id = int((width - 0.6) * _LETTERS)
-    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, tab_id)]
+    letters = int((width - 0.6) * _LETTERS)
+    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, letters)]
     lines = lines[:_MOST_LINES]
     return sheet(label(title), "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
 
@@ -179,30 +170,24 @@ def _legend(axes: Axes, **where: Any) -> None:
 
 _FEW_ROWS = 6
 
+_STANDINGS = ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None))
+"""Whether points are tied with the fastest, their color, and the words of the legend."""
+
 
 def _draw_times(data: PlotData) -> Figure:
     points = list(data.points)[:MOST_ROWS]
-    subtitle = (
-        data.subtitle
-        + _not_shown(len(points), len(data.points), "slower configs")
-        + _baselines_not_shown(data)
-    )
-    figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
-    for tied, color, words in (
-        (True, BEST, "the fastest, and those tied with it"),
-        (False, OTHER, None),
-    ):
-        chosen = [(row, point) for row, point in enumerate(points) if point.tied is tied]
-        if chosen:
-            rows, chosen_points = zip(*chosen)
-            errors = [
-                [point.us - point.lower for point in chosen_points],
-                [point.upper - point.us for point in chosen_points],
-            ]
+    few = _not_shown(len(points), len(data.points), "slower configs") + _baselines_not_shown(data)
+    figure, axes = _paper(data.title, data.subtitle + few, 7, max(2.4, 1.4 + 0.155 * len(points)))
+    for tied, color, words in _STANDINGS:
+        rows = [row for row, point in enumerate(points) if point.tied is tied]
+        if rows:
+            chosen = [points[row] for row in rows]
+            lower = [point.us - point.lower for point in chosen]
+            upper = [point.upper - point.us for point in chosen]
             axes.errorbar(
-                [point.us for point in chosen_points],
+                [point.us for point in chosen],
                 rows,
-                xerr=errors,
+                xerr=[lower, upper],
                 fmt="o",
                 color=color,
                 markersize=3.5,
@@ -247,21 +232,13 @@ def _draw_untimed(data: UntimedData) -> Figure:
     is_estimate = data.kind == "estimate"
     if is_estimate:
         errors = [MEDIAN_ERROR * amount for amount in amounts]
-        axes.errorbar(
-            amounts,
-            range(len(points)),
-            xerr=errors,
-            fmt="none",
-            ecolor=INK,
-            elinewidth=1,
-            capsize=2,
-        )
+        bars: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1, "capsize": 2}
+        axes.errorbar(amounts, range(len(points)), xerr=errors, **bars)
     axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
     axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
     for row, amount in enumerate(amounts):
-        written = percent(amount) if most_first else f"{amount:,}"
-        if is_estimate:
-            written = f"{amount:.4g}"
+        number = f"{amount:.4g}" if is_estimate else f"{amount:,}"
+        written = percent(amount) if most_first else number
         axes.annotate(
             written, (amount * (1 + is_estimate * MEDIAN_ERROR), row), (5, 0),
             textcoords="offset points", va="center", fontsize=7, color=INK,
@@ -290,9 +267,10 @@ def _draw_heatmap(data: PlotData) -> Figure:
     }
     cells = [[fastest.get((repr(x), repr(y))) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
-    few = _not_shown(
-        len(columns), len(_levels(data.points, across)), f"values of {label(across)}"
-    ) + _not_shown(len(rows), len(_levels(data.points, down)), f"values of {label(down)}")
+    few = "".join(
+        _not_shown(len(shown), len(_levels(data.points, name)), f"values of {label(name)}")
+        for shown, name in ((columns, across), (rows, down))
+    )
     words = (
         f"{data.subtitle}{few}\n"
         "us of the fastest config with these two\n"
@@ -307,19 +285,10 @@ def _draw_heatmap(data: PlotData) -> Figure:
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             if cell is not None:
-                paper = to_hex(colors(norm(cell.us)))
-                ink = ink_on(paper)
+                ink = ink_on(to_hex(colors(norm(cell.us))))
                 weight = "bold" if cell is data.points[0] else "normal"
-                axes.text(
-                    column,
-                    row,
-                    f"{cell.us:.4g}",
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color=ink,
-                    fontweight=weight,
-                )
+                written = axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center")
+                written.set(fontsize=8, color=ink, fontweight=weight)
                 if cell.tied:
                     corner = (column - 0.44, row - 0.4)
                     axes.add_patch(
@@ -342,18 +311,16 @@ def _levels(points: Sequence[Point], name: str) -> list[Any]:
 
 def _fast_levels(points: Sequence[Point], name: str) -> list[Any]:
     """The values of a parameter, in order; of many those of the fastest configs."""
-    kept = set(
-        itertools.islice(dict.fromkeys(repr(p.values.get(name)) for p in points), MOST_VALUES)
-    )
+    known = dict.fromkeys(repr(point.values.get(name)) for point in points)
+    kept = set(itertools.islice(known, MOST_VALUES))
     return [level for level in _levels(points, name) if repr(level) in kept]
 
 
 def _draw_parallel(data: PlotData) -> Figure:
     points, parameters = data.points[:MOST_LINES], data.axes[:MOST_AXES]
     names = [*parameters, "us"]
-    few = _not_shown(len(points), len(data.points), "slower configs") + _not_shown(
-        len(parameters), len(data.axes), "parameters"
-    )
+    few = _not_shown(len(points), len(data.points), "slower configs")
+    few += _not_shown(len(parameters), len(data.axes), "parameters")
     figure, axes = _paper(
         data.title,
         f"{data.subtitle}{few}\none line a config, from its values to its time, the fastest on top",
@@ -413,10 +380,7 @@ def _height(levels: Sequence[Any], value: Any) -> float:
 def _draw_against(data: PlotData) -> Figure:
     figure, axes = _paper(data.title, data.subtitle + _baselines_not_shown(data), 6.4, 4)
     known = [point for point in data.points if getattr(point, data.kind) is not None]
-    for tied, color, words in (
-        (False, OTHER, None),
-        (True, BEST, "the fastest, and those tied with it"),
-    ):
+    for tied, color, words in reversed(_STANDINGS):
         shown = [point for point in known if point.tied is tied]
         axes.scatter(
             [getattr(point, data.kind) for point in shown],
@@ -483,12 +447,8 @@ def _format_sizes(sizes: Sequence[float]) -> list[str]:
     plain = [f"{size:.15g}" for size in sizes]
     if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
         return plain
-    return [_in_units(size) for size in sizes]
-
-
-def _in_units(size: float) -> str:
-    factor, unit = next(((factor, unit) for factor, unit in _UNITS if size >= factor), (1, ""))
-    return f"{size / factor:.4g} {unit}".rstrip()
+    units = [next((unit for unit in _UNITS if size >= unit[0]), (1, "")) for size in sizes]
+    return [f"{size / factor:.4g} {unit}".rstrip() for size, (factor, unit) in zip(sizes, units)]
 
 
 # Profiles drawn by matplotlib: flame graphs of scopes, timelines of warps.
@@ -509,14 +469,6 @@ _COLORS = {"scope": BLIND_SAFE[0], "frame": BLIND_SAFE[7], "kernel": BLIND_SAFE[
 _COLORS |= {"line": BLIND_SAFE[2], "root": BLIND_SAFE[4]}
 
 
-@dataclass(frozen=True)
-class _Box:
-    scope: Scope
-    depth: int
-    start: float
-    width: float
-
-
 class FlameGraph(FigurePicture):
     """The scopes of a profile, each as wide as its part of a metric, what it holds below it."""
 
@@ -528,22 +480,21 @@ class FlameGraph(FigurePicture):
         return f"<flame graph of {self.metric}>"
 
     def _draw(self) -> Figure:
-        boxes = [box for box in _boxes(self.record, self.metric) if box.depth < _MOST_LEVELS]
-        levels = 1 + max(box.depth for box in boxes)
+        boxes = [box for box in _boxes(self.record, self.metric) if box[1] < _MOST_LEVELS]
+        levels = 1 + max(depth for _, depth, _, _ in boxes)
         subtitle = self.record.measured_by
         title = f"{label(self.record.name or 'Profile')}: {self.metric}"
         figure, axes = sheet(title, subtitle, _PROFILE_WIDTH, 0.9 + _PROFILE_ROW * levels)
-        for box in boxes:
-            color = _COLORS[box.scope.kind]
-            place = (box.start, box.depth)
-            width = max(box.width - _GAP, box.width / 2)
-            axes.add_patch(Rectangle(place, width, 0.94, facecolor=color, edgecolor="none"))
-            letters = int(box.width / _LETTER)
+        for scope, depth, start, width in boxes:
+            color, drawn = _COLORS[scope.kind], max(width - _GAP, width / 2)
+            box = Rectangle((start, depth), drawn, 0.94, facecolor=color, edgecolor="none")
+            axes.add_patch(box)
+            letters = int(width / _LETTER)
             if letters >= 3:
-                words = label(box.scope.name)
+                words = label(scope.name)
                 words = words if len(words) <= letters else f"{words[: letters - 1]}…"
                 axes.text(
-                    box.start + 0.003, box.depth + 0.5, words, fontsize=7, va="center",
+                    start + 0.003, depth + 0.5, words, fontsize=7, va="center",
                     color=ink_on(color), clip_on=True,
                 )  # fmt: skip
         axes.set_xlim(0, 1)
@@ -552,7 +503,8 @@ class FlameGraph(FigurePicture):
         return figure
 
 
-def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
+def _boxes(record: ProfileRecord, metric: str) -> Iterator[tuple[Scope, int, float, float]]:
+    """Yield each scope with its depth, and with its start and its width as shares of the whole."""
     (read_metric,) = trees.read(metric, record.root)
 
     def size(scope: Scope) -> float:
@@ -566,7 +518,7 @@ def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
         width = size(scope) / all_of_it if all_of_it else float(scope is record.root)
         if width < _LEAST_SHARE:
             continue
-        yield _Box(scope, depth, start, width)
+        yield scope, depth, start, width
         for child in scope.children:
             waiting.append((child, depth + 1, start))
             start += size(child) / all_of_it if all_of_it else 0.0
@@ -585,6 +537,7 @@ def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
     return FlameGraph(record, metrics[0].text)
 
 
+@figure_of.register(Timeline)
 class TimelinePicture(FigurePicture):
     """The events of a profile: a row for each warp of each program, time to the right."""
 
@@ -596,9 +549,8 @@ class TimelinePicture(FigurePicture):
 
     def _draw(self) -> Figure:
         events = self.timeline.events
-        rows, row_of = numpy.unique(
-            numpy.stack([events.program, events.warp]), axis=1, return_inverse=True
-        )
+        places = numpy.stack([events.program, events.warp])
+        rows, row_of = numpy.unique(places, axis=1, return_inverse=True)
         row_of = row_of.reshape(-1)
         shown = numpy.flatnonzero(row_of < _MOST_WARPS)[:_MOST_EVENTS]
         first = int(events.start[shown].min())
@@ -612,13 +564,10 @@ class TimelinePicture(FigurePicture):
         )
         for number, name in enumerate(named):
             chosen = shown[events.scope[shown] == name]
+            columns = events.start[chosen], events.end[chosen], row_of[chosen]
             boxes = [
                 Rectangle((start - first, row + 0.06), max(end - start, last / 4000), 0.88)
-                for start, end, row in zip(
-                    events.start[chosen].tolist(),
-                    events.end[chosen].tolist(),
-                    row_of[chosen].tolist(),
-                )
+                for start, end, row in zip(*(column.tolist() for column in columns))
             ]
             color = _color(number)
             axes.add_collection(PatchCollection(boxes, facecolor=color, edgecolor="none"))
@@ -643,11 +592,8 @@ class TimelinePicture(FigurePicture):
 def _named(timeline: Timeline, shown: numpy.ndarray) -> list[int]:
     """The scopes that are drawn, those that take longest first."""
     events = timeline.events
-    took = numpy.bincount(
-        events.scope[shown],
-        weights=(events.end - events.start)[shown],
-        minlength=len(events.names),
-    )
+    lengths = (events.end - events.start)[shown]
+    took = numpy.bincount(events.scope[shown], lengths, len(events.names))
     there = numpy.unique(events.scope[shown])
     return [int(index) for index in there[numpy.argsort(-took[there], kind="stable")]]
 
@@ -662,12 +608,6 @@ def _row_name(program: int, warp: int) -> str:
     return f"program {program}" if warp < 0 else f"program {program}, warp {warp}"
 
 
-@figure_of.register
-def timeline_picture(timeline: Timeline) -> TimelinePicture:
-    """The picture of a profile's events."""
-    return TimelinePicture(timeline)
-
-
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""
 _SPACE = 8.0
@@ -676,6 +616,7 @@ _SIZES = (12, 8, 4)
 """Of the points of the levels: where they are one point, all are seen."""
 
 
+@figure_of.register(Roofline)
 class RooflinePlot(FigurePicture):
     """Operations a second over operations a byte: a slope for each level of memory, a roof for each
     unit, and the launch under them, once for each level.
@@ -691,10 +632,8 @@ class RooflinePlot(FigurePicture):
         roofline = self.roofline
         figure, axes = sheet(
             f"{label(roofline.kernel)} under the roofs of {roofline.gpu}",
-            (
-                f"{time_text(roofline.microseconds)}, {roofline.time_from}; operations and bytes "
-                "are counted, peaks those of the data sheet"
-            ),
+            f"{time_text(roofline.microseconds)}, {roofline.time_from}; operations and bytes "
+            "are counted, peaks those of the data sheet",
             _ROOFLINE_WIDTH,
             _ROOFLINE_HEIGHT,
         )
@@ -714,12 +653,6 @@ class RooflinePlot(FigurePicture):
         return figure
 
 
-@figure_of.register
-def roofline_plot(roofline: Roofline) -> RooflinePlot:
-    """The picture of a roofline."""
-    return RooflinePlot(roofline)
-
-
 def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
     levels = [roof for roof in roofline.memory if roof.amount]
     top = max(roofline.operations, key=lambda operation: operation.peak)
@@ -728,28 +661,12 @@ def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
     first = min(*places, *ridges) / _SPACE if places else 0.1
     last = max(*places, *ridges) * _SPACE if places else 1e3
     for level, color, size in zip(levels, LINES, _SIZES):
-        _draw_slope(axes, level, top, (first, last), color)
-        axes.plot(
-            [roofline.intensity[level.name]],
-            [roofline.rate],
-            marker="o",
-            markersize=size,
-            color=color,
-            linestyle="none",
-        )
+        ends = (first, min(top.peak / level.peak, last))
+        words = f"{level.name}, {level.peak / 1e6:.3g} TB/s"
+        axes.plot(ends, [end * level.peak / 1e6 for end in ends], color=color, label=words)
+        axes.plot(roofline.intensity[level.name], roofline.rate, "o", markersize=size, color=color)
     for unit in roofline.operations:
         axes.plot([first, last], [unit.peak / 1e6] * 2, color=INK, linewidth=1)
         axes.text(first, unit.peak / 1e6, f" {unit.name}", va="bottom", fontsize=8)
     axes.axhline(roofline.rate, color=INK, linewidth=0.8, linestyle="dotted")
     axes.set_xlim(first, last)
-
-
-def _draw_slope(axes: Axes, level: Roof, top: Roof, span: tuple[float, float], color: str) -> None:
-    ridge = min(top.peak / level.peak, span[1])
-    ends = (span[0], ridge)
-    axes.plot(
-        ends,
-        [end * level.peak / 1e6 for end in ends],
-        color=color,
-        label=f"{level.name}, {level.peak / 1e6:.3g} TB/s",
-    )

@@ -146,10 +146,8 @@ def measures_of(profile: Profile) -> tuple[str, ...]:
     """What the lines of a profile have shares of; without a GPU, what was counted comes first."""
     if profile.is_of_gpu:
         return ("time",)
-    counted_here = (
-        name for name in _COUNTED if any(_amount(line, name) for line in profile.line_records)
-    )
-    return (*counted_here, "interpreter's time")
+    known = [name for name in _COUNTED if any(_amount(line, name) for line in profile.line_records)]
+    return (*known, "interpreter's time")
 
 
 _COUNTED = ("bytes", "operations")
@@ -192,12 +190,9 @@ def _of_kernel(
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
     most = max(files, key=lambda file: len(files[file]))  # the kernel's own, where no one says
     own = kernel.file if kernel is not None and kernel.file in files else most
-    wholes = {
-        measure: sum(_amount(line, measure) for line in records) or 1.0
-        if measure in _COUNTED
-        else 1.0
-        for measure in measures
-    }
+    wholes = dict.fromkeys(measures, 1.0)
+    for measure in wholes.keys() & _COUNTED:
+        wholes[measure] = sum(_amount(line, measure) for line in records) or 1.0
     for file in sorted(files, key=lambda file: file != own):
         is_own = file == own
         title = visible(name) if is_own else f"{visible(name)}, in {visible(Path(file).name)}"
@@ -276,8 +271,7 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
     if len(times) > 1 and any(times.values()):
         first = max(times, key=lambda name: times[name])
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
-    hottest = _hottest(kernels, 0)
-    return ", ".join([*parts, *([hottest] if hottest else [])])
+    return ", ".join(filter(None, [*parts, _hottest(kernels, 0)]))
 
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
@@ -436,9 +430,8 @@ def _bars(lines: Sequence[CostLine]) -> list[Bar]:
         shares = {
             kind: sum(c.shares[0] for c in line.costs if c.stands_for == kind) for kind in _ORDER
         }
-        bars.append(
-            tuple(BarPart(kind, share / most) for kind, share in shares.items() if share > 0)
-        )
+        parts = (BarPart(kind, share / most) for kind, share in shares.items() if share > 0)
+        bars.append(tuple(parts))
     return bars
 
 
@@ -463,17 +456,15 @@ def _scopes(profile: Profile) -> Table | None:
     ]
     names = [visible(metric.text) for metric in metrics]
     columns = ["scope", *(["share", ""] if metrics else []), *names]
-    bars: dict[int, list[Bar]] = {}
-    if metrics:
-        bars[2] = [
-            () if math.isnan(share) else (BarPart("used", min(max(share, 0.0), 1.0)),)
-            for share in shares
-        ]
+    bars: list[Bar] = [
+        () if math.isnan(share) else (BarPart("used", min(max(share, 0.0), 1.0)),)
+        for share in shares
+    ]
     title = "Scopes"
     if count > _MOST_SCOPES:
         title = f"The first {_MOST_SCOPES} of {count:,} scopes"
-    numbers = (1, *range(3, len(columns)))
-    return Table(title, columns, cells, numbers=numbers, is_listing=True, bars=bars)
+    numbers, drawn = (1, *range(3, len(columns))), {2: bars} if metrics else {}
+    return Table(title, columns, cells, numbers=numbers, is_listing=True, bars=drawn)
 
 
 def _without_lines(scope: Scope) -> Scope:
@@ -505,9 +496,8 @@ def _share(value: float) -> str:
 @view_of.register
 def profile_view(profile: Profile) -> View:
     """The view of a profile."""
-    return View(
-        visible(profile.name) or "Profile", lambda: _data(profile), lambda: [profile_card(profile)]
-    )
+    title = visible(profile.name) or "Profile"
+    return View(title, lambda: _data(profile), lambda: [profile_card(profile)])
 
 
 @view_of.register
@@ -557,24 +547,19 @@ def difference_card(difference: ProfileDifference) -> Card:
             " / ".join(map(visible, scope.path[1:] or scope.path)),
             *(
                 cell
-                for triple in zip(scope.first, scope.second, scope.difference)
-                for cell in (_metric_text(triple[0]), _metric_text(triple[1]), _signed(triple[2]))
+                for first, second, change in zip(scope.first, scope.second, scope.difference)
+                for cell in (_metric_text(first), _metric_text(second), _signed(change))
             ),
         ]
         for scope in scopes[:_MOST_SCOPES]
     ]
     columns = ["scope"]
     columns += [f"{name}, {side}" for name in names for side in ("first", "second", "difference")]
-    title = (
-        f"{_named(difference.first.name, 'first')} less {_named(difference.second.name, 'second')}"
-    )
+    first, second = visible(difference.first.name), visible(difference.second.name)
+    title = f"{first or 'the first'} less {second or 'the second'}"
     notes = [difference.caution] if difference.caution else []
     table = Table("", columns, rows, numbers=range(1, len(columns)))
     return Card(title, counted(len(scopes), "scope"), [table], notes)
-
-
-def _named(name: str, otherwise: str) -> str:
-    return visible(name) or f"the {otherwise}"
 
 
 def _signed(value: float) -> str:

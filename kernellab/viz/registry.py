@@ -51,9 +51,9 @@ def view(record: Any, *annotations: Any, **options: Any) -> View | Card:
     _import_views()
     maker = view_of.dispatch(type(record))
     if annotations and not _takes_annotations(maker):
-        takers = [
-            name.__name__ for name, its in view_of.registry.items() if _takes_annotations(its)
-        ]
+        takers = (
+            kind.__name__ for kind, its in view_of.registry.items() if _takes_annotations(its)
+        )
         raise ArgumentError(
             f"The view of {type(record).__name__} takes no evidence.",
             advice=f"Views that do: {', '.join(sorted(takers))}.",

@@ -39,10 +39,13 @@ _MOST_ROWS = 200
 """Variables, accesses, operations in flight and tensors of a step that a still shows, of each."""
 
 
+@view_of.register(Trace)
 class Stepper(View):
-    """A trace to look at: a widget in a notebook, else one step as cards or text."""
+    """A trace to look at: a widget in a notebook, else one step as cards or text; `step` is the
+    number of the step that is shown first, None for the fault, else the first step.
+    """
 
-    def __init__(self, trace: Trace, step: int | None) -> None:
+    def __init__(self, trace: Trace, step: int | None = None) -> None:
         title = f"Steps of {trace.facts.kernel}"
         super().__init__(title, lambda: step_view(trace, step), lambda: (_still(trace, step),))
         self.trace = trace
@@ -58,14 +61,6 @@ class Stepper(View):
     def text(self) -> str:
         """The step that is shown first, for a terminal."""
         return repr(self)
-
-
-@view_of.register
-def stepper_of(trace: Trace, step: int | None = None) -> Stepper:
-    """The stepper of a trace; `step` is the number of the step that is shown first, None for the
-    fault, else the first step.
-    """
-    return Stepper(trace, step)
 
 
 # The still: one step

@@ -11,11 +11,7 @@ import numpy
 from numpy.typing import DTypeLike
 
 from kernellab.common.containers import distinct
-from kernellab.tracing.values import (
-    picture_edges,
-    picture_extents,
-    thumbnail_of,
-)
+from kernellab.tracing.values import picture_edges, picture_extents, thumbnail_of
 from kernellab.viz.kit.data import ViewData
 
 

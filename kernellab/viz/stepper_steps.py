@@ -83,7 +83,7 @@ class _Lightener:
         view = self._view
         values = tuple(self._value(value, ("value", n)) for n, value in enumerate(view.values))
         arguments = tuple(self._argument(value, n) for n, value in enumerate(view.arguments))
-        steps = tuple(self._step(step) for step in view.steps)
+        steps = tuple(map(self._step, view.steps))
         note = (
             "To keep this view small, its largest tiles and tensors are small pictures. "
             "A live kernel sends their elements when you look at them; trace.at(N) and "
@@ -106,10 +106,8 @@ class _Lightener:
         if item in self._kept:
             return dataclasses.replace(value, elements=self._same(value.elements, array))
         if value.elements.averaged or array.size <= SMALL * SMALL:
-            in_kernel = not value.elements.averaged
-            return dataclasses.replace(
-                value, elements=None, left_out=value.left_out or _WHY, in_kernel=in_kernel
-            )
+            why, in_kernel = value.left_out or _WHY, not value.elements.averaged
+            return dataclasses.replace(value, elements=None, left_out=why, in_kernel=in_kernel)
         small = thumbnail_of(array, SMALL)
         self._pictures_left -= small.nbytes
         picture = small_picture(small, self._bytes) if self._pictures_left > 0 else None
@@ -154,14 +152,15 @@ class _Lightener:
         """The new number of an argument's places: cells where it has a small picture now."""
         small = self._small.get(argument)
         key = places, None if small is None else argument
-        if key not in self._moved:
-            if small is None:
-                runs, count = runs_of_places(self._view, places), self._view.places[places].count
-                self._moved[key] = self._places.add_runs(runs, count)
-            else:
-                cells = small.cells.of(numbers_of_places(self._view, places))
-                self._moved[key] = self._places.add(cells)
-        return self._moved[key]
+        if key in self._moved:
+            return self._moved[key]
+        if small is None:
+            runs, count = runs_of_places(self._view, places), self._view.places[places].count
+            number = self._places.add_runs(runs, count)
+        else:
+            number = self._places.add(small.cells.of(numbers_of_places(self._view, places)))
+        self._moved[key] = number
+        return number
 
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
@@ -312,9 +311,8 @@ class _Maker:
             end = last if each.completed is None else each.completed
             if each.issued <= last and end >= self._first:
                 program = self._trace[each.issued].program
-                kind: Literal["copy", "dot"] = (
-                    "dot" if _DOTS & set(each.name.split("_")) else "copy"
-                )
+                is_dot = not _DOTS.isdisjoint(each.name.split("_"))
+                kind: Literal["copy", "dot"] = "dot" if is_dot else "copy"
                 yield FlightData(program, kind, each.words, each.rows, each.issued, each.completed)
 
     def _wrong(self) -> WrongData | None:
@@ -359,7 +357,7 @@ class _Maker:
                 "accesses are not marked. trace[N].accesses has them."
             )
         for name, step in self._left_behind.items():
-            when = "no step" if step < 0 else f"the steps up to {step - 1:,}" if step else "no step"
+            when = f"the steps up to {step - 1:,}" if step > 0 else "no step"
             yield (
                 f"The picture of {name} follows {when}: these tensors are too large, or too many "
                 f"elements are written, for one view. trace.memory({name!r}, N) has its contents."
@@ -438,7 +436,7 @@ class _Maker:
             value = stored.exact()
             array = numpy.asarray(value.offsets if stored.kind == "pointer" else value)
             return elements_of(narrowed(array), self._bytes), ""
-        why = "left out to keep the view small" if is_small else _TOO_MANY
+        why = _WHY if is_small else _TOO_MANY
         if not stored.is_exact:
             why = (
                 f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) "
@@ -492,15 +490,11 @@ class _Maker:
         if self._bytes_left < 0:
             self._left_behind[name] = -1
             return None
-        if first:
-            return self._before(name, first)
-        return stored.copied().reshape(argument.shape)
-
-    def _before(self, name: str, step: int) -> numpy.ndarray | None:
-        """What an argument holds before a step; None where too much was written to it."""
+        if not first:
+            return stored.copied().reshape(argument.shape)
         try:
-            return self._trace.memory(name, step - 1)
-        except NotRecorded:
+            return self._trace.memory(name, first - 1)
+        except NotRecorded:  # too much was written to it
             self._left_behind[name] = -1
             return None
 
@@ -557,9 +551,8 @@ class _Maker:
                     stored = self._trace.values[number]
                     if stored.is_exact and name in self._followed:
                         array = numpy.asarray(stored.exact()).reshape(-1)
-                        yield self._write(
-                            self._trace.arguments[name], numpy.arange(array.size), array
-                        )
+                        argument = self._trace.arguments[name]
+                        yield self._write(argument, numpy.arange(array.size), array)
         if not any(access.kind != "load" for access in step.accesses):
             return
         arguments = self._trace.arguments
@@ -591,8 +584,8 @@ class _Maker:
 
 
 def _clipped(runs: numpy.ndarray, size: int) -> numpy.ndarray:
-    first, end = runs[:, 0], runs[:, 0] + runs[:, 1]
-    first, end = numpy.maximum(first, 0), numpy.minimum(end, size)
+    first = numpy.maximum(runs[:, 0], 0)
+    end = numpy.minimum(runs[:, 0] + runs[:, 1], size)
     clipped: numpy.ndarray = numpy.stack([first, end - first], axis=1)[first < end]
     return clipped
 

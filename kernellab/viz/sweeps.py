@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from kernellab.common.arguments import at_most, is_whole
@@ -66,9 +66,8 @@ def sweeps_data(
 
 def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
     """Return what distinguishes a sweep from those beside it."""
-    key = ", ".join(
-        f"{name}={value}" for name, value in tuning.key.items()
-    ) or plot_data.format_launch(tuning)
+    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items())
+    key = key or plot_data.format_launch(tuning)
     return f"{tuning.kernel}, {key}" if len({sweep.kernel for sweep in beside}) > 1 else key
 
 
@@ -103,9 +102,9 @@ def _space_to_measure(tuning: Tuning) -> str:
     that stand for values are not Python that a reader should run.
     """
     candidates = [
-        values
-        for values in (trial.candidate.values for trial in performance.to_measure(tuning))
-        if not any(isinstance(value, Named) for value in values.values())
+        trial.candidate.values
+        for trial in performance.to_measure(tuning)
+        if not any(isinstance(value, Named) for value in trial.candidate.values.values())
     ]
     if not candidates:
         return ""
@@ -127,15 +126,11 @@ def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
     standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
     if first is not None:
         standings[first] = "best"
-    standings |= dict.fromkeys(
-        (trial.number for trial in performance.to_measure(tuning)), "candidate"
-    )
+    for trial in performance.to_measure(tuning):
+        standings[trial.number] = "candidate"
     order = {trial.number: rank for rank, trial in enumerate(by_compiler(tuning.trials))}
     return [
-        replace(
-            _config(tuning, trial, sweep, names, standings),
-            untimed_rank=order.get(trial.number, len(order)),
-        )
+        _config(tuning, trial, sweep, names, standings, order.get(trial.number, len(order)))
         for trial in tuning.trials
     ]
 
@@ -146,24 +141,20 @@ def _config(
     sweep: int,
     names: Sequence[str],
     standings: Mapping[int, Standing],
+    untimed_rank: int,
 ) -> ConfigData:
     timing, compiled, dropped = trial.timing, trial.outcome.compiled, trial.outcome.dropped
     # Without times no rate is wanted, and what a launch moves need not be counted.
     rates = {} if timing is None else achieved(tuning, timing)
     standing: Standing = standings.get(trial.number, "behind" if timing else "untimed")
-    us, lower, upper = (
-        (None, None, None)
-        if timing is None
-        else (seconds * MICROSECONDS for seconds in (timing.median, timing.lower, timing.upper))
-    )
     return ConfigData(
         sweep=sweep,
         number=trial.number,
         values=tuple(_value(trial.candidate.values, name) for name in names),
         standing="dropped" if dropped else standing,
-        us=us,
-        lower=lower,
-        upper=upper,
+        us=timing.median * MICROSECONDS if timing else None,
+        lower=timing.lower * MICROSECONDS if timing else None,
+        upper=timing.upper * MICROSECONDS if timing else None,
         runs=timing.runs if timing else 0,
         gb_per_s=rates.get("GB/s"),
         tflop_per_s=rates.get("TFLOP/s"),
@@ -178,6 +169,7 @@ def _config(
         unchecked=trial.outcome.unchecked,
         dropped=dropped.reason if dropped else "",
         why=dropped.why.strip() if dropped else "",
+        untimed_rank=untimed_rank,
     )
 
 
@@ -229,13 +221,11 @@ def _size_line(
     sweeps: Sequence[Tuning],
     firsts: Sequence[int | None],
 ) -> SizeLine:
-    configs: dict[float, int | None] = {}
-    if not line.is_baseline:
-        configs = {
-            float(sweep.key[key]): first
-            for sweep, first in zip(sweeps, firsts)
-            if sweep.kernel == line.name
-        }
+    configs = {
+        float(sweep.key[key]): first
+        for sweep, first in zip(sweeps, firsts)
+        if sweep.kernel == line.name and not line.is_baseline
+    }
     points = zip(line.x, line.y, line.lower, line.upper, line.warm, strict=True)
     return SizeLine(
         name=line.name,
@@ -283,7 +273,7 @@ class ConfigData:
     """The reason; "" for one that is in the race."""
     why: str
     """In full, its error message."""
-    untimed_rank: int = 0
+    untimed_rank: int
     """Its place where nothing was timed; see `ranking.by_compiler`."""
 
 
@@ -435,11 +425,9 @@ class SweepView(View):
         self._groups = groups
         self._sweeps = [tuning for group in groups for tuning in group]
         self._configs = Configs(self._sweeps)
-        self._chosen = (
-            None
-            if compilations is None
-            else [self._configs.place(*compilation) for compilation in compilations]
-        )
+        self._chosen: list[int] | None = None
+        if compilations is not None:
+            self._chosen = [self._configs.place(*compilation) for compilation in compilations]
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -450,9 +438,9 @@ class SweepView(View):
         }
 
     def _bare_data(self) -> TuningView:
-        sizes, problem = (
-            ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)
-        )
+        sizes, problem = list[SizesData](), ""
+        if len(self._sweeps) > 1:
+            sizes, problem = sizes_data(self._groups, self._sweeps)
         plot = self._plot if sizes or self._plot != SIZES else plot_data.KINDS[0]
         return sweeps_data(self.title, plot, self._sweeps, sizes, [problem] if problem else [])
 
@@ -563,20 +551,18 @@ class Configs:
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
         """The view with the explorers of some configs, and what comparing them takes."""
-        with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
-            return self._opened(view, list(dict.fromkeys(chosen)), work)
-
-    def _opened(self, view: TuningView, places: Sequence[int], work: ProgressBar) -> TuningView:
-        tab_id = _EMBEDDED // max(1, len(places))
+        places = list(dict.fromkeys(chosen))
+        most_bytes = _EMBEDDED // max(1, len(places))
         kept = []
-        for part, place in enumerate(places, 1):
-            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), tab_id)))
-            work.advance()
-        pairs = [
-            self._pair(left.config, right.config)
-            for left, right in itertools.combinations(kept, 2)
-            if self._compiles(left.config) and self._compiles(right.config)
-        ]
+        with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
+            for part, place in enumerate(places, 1):
+                kept.append(OpenedConfig(place, part, lightened(self._explorer(place), most_bytes)))
+                work.advance()
+            pairs = [
+                self._pair(*pair)
+                for pair in itertools.combinations(places, 2)
+                if all(map(self._compiles, pair))
+            ]
         return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
 
     def explorer_answer(self, request: Mapping[str, Any]) -> Answer:
@@ -590,9 +576,8 @@ class Configs:
 
     def pair_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "pair"."""
-        return Answer(
-            {"pairs": as_json(self._pair(int(request["left"]), int(request["right"])).pairs)}
-        )
+        pair = self._pair(int(request["left"]), int(request["right"]))
+        return Answer({"pairs": as_json(pair.pairs)})
 
     def _compilation(self, place: int) -> Compilation:
         sweep, trial = self._places[place]

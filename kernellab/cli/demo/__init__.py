@@ -133,9 +133,12 @@ def random_normal(
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def short_name(dtype: torch.dtype) -> str:
-    """Triton's word for a floating dtype: fp16, bf16, fp32."""
-    return {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}[dtype]
+_DTYPES = {
+    torch.float16: ("fp16", 2.0**-10),
+    torch.bfloat16: ("bf16", 2.0**-7),
+    torch.float32: ("fp32", 2.0**-23),
+}
+"""Triton's word for a floating dtype, and a unit in the last place of 1.0."""
 
 
 def vector_add_case(n: int) -> Case:
@@ -216,9 +219,9 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
     # An fp32 sum of `size` products of normal deviates is off by about sqrt(size) units of 2**-24,
     # times 4 for the largest of many.
     summed = 4 * size**0.5 * 2.0**-24 * size**0.5
-    one_unit = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}[dtype]
+    kind, one_unit = _DTYPES[dtype]
     return Case(
-        name=f"matmul {short_name(dtype)}",
+        name=f"matmul {kind}",
         size=f"{size}x{size}x{size}",
         kernel=kernels.matmul,
         grid=(-(-size // block_m) * -(-size // block_n),),
@@ -235,7 +238,7 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
         reference=reference,
         torch_twin=lambda arguments: torch.matmul(arguments["a_ptr"], arguments["b_ptr"]),
         tolerance={"c_ptr": Tolerances(atol=summed, rtol=one_unit)},
-        why_tolerance=f"an fp32 sum of {size} products, then one rounding to {short_name(dtype)}",
+        why_tolerance=f"an fp32 sum of {size} products, then one rounding to {kind}",
         options={"num_warps": 4, "num_stages": 3},
     )
 
@@ -336,9 +339,9 @@ class OutputCheck:
 
 def check_outputs(case: Case, arguments: Arguments) -> list[OutputCheck]:
     """Compare every tensor that the case's kernel wrote with the reference."""
-    expected = case.reference(arguments)
     return [
-        compare(name, arguments[name], expected[name], case.tolerance[name]) for name in expected
+        compare(name, arguments[name], expected, case.tolerance[name])
+        for name, expected in case.reference(arguments).items()
     ]
 
 
@@ -347,18 +350,12 @@ def compare(
 ) -> OutputCheck:
     """Compare two tensors of one shape and dtype, element by element, in fp64."""
     if result.shape != expected.shape or result.dtype != expected.dtype:
-        raise ValueError(
-            f"{name}: {tuple(result.shape)} {result.dtype} and {tuple(expected.shape)} "
-            f"{expected.dtype}"
-        )
+        kinds = (f"{tuple(each.shape)} {each.dtype}" for each in (result, expected))
+        raise ValueError(f"{name}: {' and '.join(kinds)}")
     error = (result.double() - expected.double()).abs()
     # An infinity less itself is NaN, though nothing is wrong;
     # any other NaN is an error without bound.
     error[result == expected] = 0.0
     error = error.nan_to_num(nan=float("inf"), posinf=float("inf"))
-    return OutputCheck(
-        parameter=name,
-        passed=is_equal(result, expected, tolerance),
-        max_error=float(error.max()),
-        tolerance=tolerance,
-    )
+    passed = is_equal(result, expected, tolerance)
+    return OutputCheck(name, passed, float(error.max()), tolerance)

@@ -30,7 +30,7 @@ from kernellab.viz.kit.page import Html, Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.kit.view import Card, Table
 from kernellab.viz.pages import stage_details
-from kernellab.viz.stepper import stepper_of
+from kernellab.viz.stepper import Stepper
 
 REPEATS = 5
 
@@ -80,16 +80,8 @@ def run_case(case: Case, repeats: int = REPEATS) -> Result:
         case.kernel, target=DEFAULT_TARGET, **arguments, **case.constants, **case.options
     )
     assert isinstance(compilation, Compilation)  # one target was asked for
-    return Result(
-        case=case,
-        checks=checks,
-        remark=remark,
-        run=first,
-        first_seconds=first_seconds,
-        seconds=seconds,
-        torch_seconds=torch_seconds,
-        compilation=compilation,
-    )
+    times = first_seconds, seconds, torch_seconds
+    return Result(case, checks, remark, first, *times, compilation)
 
 
 def small_traces() -> Iterator[tuple[Case, Trace]]:
@@ -186,23 +178,21 @@ def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[S
     )
     return [
         Section(title, compilation_view(compilation), (*_outcome(result), card)),
-        Section("", stepper_of(trace, len(trace) // 2), (words,)),
+        Section("", Stepper(trace, len(trace) // 2), (words,)),
     ]
 
 
 def _outcome(result: Result) -> list[Html]:
     case = result.case
     errors = "; ".join(
-        (f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance)}")
+        f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance)}"
         for check in result.checks
     )
     lines = [
         f"{'Passed' if result.passed else 'FAILED'}. Error of {errors} ({case.why_tolerance}).",
-        (
-            f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy "
-            f"code; then {_milliseconds(result.seconds)}. Torch on one thread: "
-            f"{_milliseconds(result.torch_seconds)}."
-        ),
+        f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy "
+        f"code; then {_milliseconds(result.seconds)}. Torch on one thread: "
+        f"{_milliseconds(result.torch_seconds)}.",
     ]
     if result.remark:
         lines.append(f"It {result.remark}.")

@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -139,22 +139,32 @@ class TableData:
     """A table of a card."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: tuple[int, ...]
-    is_listing: bool
-    links: tuple[Link, ...]
-    code: tuple[int, ...]
-    """As those of `kernellab.viz.kit.view.Table`."""
-    is_wide: bool
-    tone: Tone
-    strip: Strip | None
-    edits: tuple[Edit, ...]
-    is_folded: bool
-    tiles: tuple[Tile, ...]
-    bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
-    """Column -> the bar of each row."""
-    title_bar: tuple[BarPart, ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[int] = ()
+    """Columns of numbers, counted from 0: they are aligned right, each on one line."""
+    is_listing: bool = False
+    """Whether the first column is code whose spaces mean something; it has the whole width."""
+    links: Sequence[Link] = ()
+    """Where rows lead in a live view."""
+    code: Sequence[int] = ()
+    """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
+    is_wide: bool = False
+    """Whether it has the whole width, though it could be beside another table."""
+    tone: Tone = ""
+    """How bad what it says is: the color of the stripe at its left."""
+    strip: Strip | None = None
+    """A picture of what it says, below its title."""
+    edits: Sequence[Edit] = ()
+    """The change that its last rows show line by line; a live view can write it into the cell."""
+    is_folded: bool = False
+    """Whether its rows are hidden until a click on its title."""
+    tiles: Sequence[Tile] = ()
+    """Tiles below its title, instead of rows."""
+    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
+    """Column -> the bar of each row, which is drawn in place of the cell's text."""
+    title_bar: Bar = ()
+    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -275,8 +285,8 @@ class TabGroup:
     """The views of one launch, linked with each other. A subclass defines which there are."""
 
     def __init__(self) -> None:
-        self._views: dict[str, Any] = {}
-        self._opened: dict[str, Any] = {}
+        self._views: dict[str, View] = {}
+        self._opened: dict[str, View] = {}
 
     @property
     def tabs(self) -> Sequence[Tab]:
@@ -289,7 +299,7 @@ class TabGroup:
         self._views[tab_id] = view
         return view
 
-    def enter(self, tab_id: str, at: At) -> tuple[Any, At]:
+    def enter(self, tab_id: str, at: At) -> tuple[View, At]:
         """Return the view of a tab and the place in it that `at` refers to.
 
         The view is the same object as before, unless `at` needs more than it has.
@@ -299,7 +309,7 @@ class TabGroup:
         """
         raise NotImplementedError
 
-    def chosen(self, tab_ids: Sequence[str] | None) -> list[tuple[Tab, Any]]:
+    def chosen(self, tab_ids: Sequence[str] | None) -> list[tuple[Tab, View]]:
         """Return tabs with their views, in the order of the bar.
 
         Args:

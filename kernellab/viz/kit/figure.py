@@ -69,7 +69,9 @@ def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figur
     """An empty figure in inches, with title and subtitle; to be called inside `theme()`."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    add_title(axes, title, subtitle)
+    below = "\n" * (subtitle.count("\n") + bool(subtitle))
+    axes.set_title(f"{title}{below}", loc="left", fontsize=11, fontweight="bold")
+    axes.text(0, 1.01, subtitle, transform=axes.transAxes, fontsize=8, va="bottom")
     return figure, axes
 
 
@@ -82,13 +84,6 @@ def label(value: object) -> str:
     """
     text = " ".join(str(value).split())
     return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
-
-
-def add_title(axes: Axes, title: str, subtitle: str) -> None:
-    """A title, and smaller words below it."""
-    tab_id = "\n" * (subtitle.count("\n") + bool(subtitle))
-    axes.set_title(f"{title}{tab_id}", loc="left", fontsize=11, fontweight="bold")
-    axes.text(0, 1.01, subtitle, transform=axes.transAxes, fontsize=8, va="bottom")
 
 
 class FigurePicture:
@@ -136,7 +131,7 @@ class FigurePicture:
         if kind not in known:
             raise ArgumentError(
                 f"The suffix of {str(path)!r} is not an image format.",
-                advice=(f"Use .svg, .pdf or .png; matplotlib also knows {', '.join(known)}."),
+                advice=f"Use .svg, .pdf or .png; matplotlib also knows {', '.join(known)}.",
             )
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}

@@ -120,7 +120,10 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
         if section.view is not None
     ]
     titled = [(number, section.title) for number, section in enumerate(sections) if section.title]
-    contents = _contents(titled) if len(titled) >= _MOST_WITHOUT_CONTENTS else Html("")
+    contents = Html("")
+    if len(titled) >= _MOST_WITHOUT_CONTENTS:
+        links = (Html(f'<a href="#part-{number}">{escape(name)}</a>') for number, name in titled)
+        contents = Html(f"<nav>{join(links, between=' · ')}</nav>")
     # A view that is alone has its title itself.
     hidden = "" if titled else "h1 { position: absolute; clip-path: inset(50%); }"
     wide = Html(f"<style>body {{ max-width: none; }} {hidden}</style>")
@@ -131,15 +134,8 @@ _MOST_WITHOUT_CONTENTS = 3
 """Parts of a page that is scrolled through without links to each."""
 
 
-def _contents(titled: Sequence[tuple[int, str]]) -> Html:
-    links = (Html(f'<a href="#part-{number}">{escape(title)}</a>') for number, title in titled)
-    return Html(f"<nav>{join(links, between=' · ')}</nav>")
-
-
 def _section(number: int, section: Section, all_sections: Sequence[Section]) -> Html:
-    heading = Html("")
-    if section.title:
-        heading = Html(f'<h2 id="part-{number}">{escape(section.title)}</h2>\n')
+    heading = f'<h2 id="part-{number}">{escape(section.title)}</h2>\n' if section.title else ""
     if section.view is None:
         return Html(f"<section>\n{heading}{join(section.words)}</section>")
     views = [section.view for section in all_sections if section.view is not None]

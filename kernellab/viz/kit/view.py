@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, singledispatch
 from html import escape
 from pathlib import Path
@@ -28,7 +28,6 @@ from kernellab.viz.kit.data import (
     Bar,
     BarKind,
     CardData,
-    Edit,
     Handler,
     Link,
     Strip,
@@ -115,13 +114,11 @@ def strip_html(strip: Strip) -> str:
         f'white-space:nowrap">{escape(_marked(cell.words, cell.tone))}</span>'
         for cell in strip.cells
     )
-    style = (
-        "display:flex;flex-wrap:wrap;align-items:baseline;row-gap:2px;margin:4px 0;padding-left:1px"
-    )
+    flow = "display:flex;flex-wrap:wrap;align-items:baseline;row-gap:2px"
     title = ""
     if strip.title:
         title = f'<span style="{_MONO};padding-right:9px">{escape(strip.title)}</span> '
-    return f'<div style="{style}">{title}{cells}</div>\n'
+    return f'<div style="{flow};margin:4px 0;padding-left:1px">{title}{cells}</div>\n'
 
 
 def strip_text(strip: Strip) -> str:
@@ -141,38 +138,11 @@ def diff_style(line: str) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(TableData):
     """Rows of text under column names; a table without column names lists facts, one a row."""
 
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: Sequence[int] = ()
-    """Columns of numbers, counted from 0: they are aligned right, each on one line."""
-    is_listing: bool = False
-    """Whether the first column is code whose spaces mean something; it has the whole width."""
-    links: Sequence[Link] = ()
-    """Where rows lead in a live view."""
-    code: Sequence[int] = ()
-    """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
-    is_wide: bool = False
-    """Whether it has the whole width, though it could be beside another table."""
-    tone: Tone = ""
-    """How bad what it says is: the color of the stripe at its left."""
-    strip: Strip | None = None
-    """A picture of what it says, below its title."""
-    edits: Sequence[Edit] = ()
-    """The change that its last rows show line by line; a live view can write it into the cell."""
-    is_folded: bool = False
-    """Whether its rows are hidden until a click on its title."""
     in_text: str | None = None
     """The line that `text` has in place of its rows; "" for none."""
-    tiles: Sequence[Tile] = ()
-    """Tiles below its title, instead of rows."""
-    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
-    """Column -> the bar of each row, which is drawn in place of the cell's text."""
-    title_bar: Bar = ()
-    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +152,7 @@ class Card:
     title: str
     subtitle: str = ""
     tables: Sequence[Table] = ()
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
     tone: Tone = ""
     """Whether what it is about is in order: the title is then a band in that color."""
     tiles: Sequence[Tile] = ()
@@ -275,68 +245,34 @@ def card_of(record: object) -> Card | None:
 
 
 _LINE = "1px solid rgba(128,128,128,.35)"
-
-
 _BOX = (
     f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:72em;overflow-x:auto"
 )
-
-
 _NOTE = "margin-top:4px"
-
-
 _FOOTNOTE = f"{_NOTE};opacity:.75;font-size:.9em"
-
-
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
-
-
 _TOGETHER = "break-inside:avoid"
-
-
 _ACROSS = "column-span:all"
-
-
 _MOST_BESIDE = 4
 """Columns of the widest table shown beside another; wider tables have the whole width."""
-
 
 _LONGEST_BESIDE = 40
 """Letters of the longest name in a table shown beside another."""
 
-
 _MOST_ROOMY = 9
 """Columns of the widest table of ordinary size; wider ones are set tighter."""
 
-
 _ROOM, _LITTLE_ROOM = "padding:1px 14px 1px 0", "padding:1px 8px 1px 0"
-
 
 # Notebook pages style all tables, and pages without a doctype give tables no inherited color.
 _TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
-
-
 _CELL = f"text-align:left;{_ROOM};border:0;vertical-align:top;background:none"
-
-
 _HEAD = f"{_CELL};font-weight:normal;opacity:.65"
-
-
 _NUMBER = f"{_CELL};text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
-
-
 _LABEL = f"{_CELL};white-space:nowrap"
-
-
 _CODE = f"{_CELL};{_MONO}"
-
-
 _FACT = f"{_CODE};white-space:pre-wrap;overflow-wrap:anywhere"
-
-
 _FOLD = "border:0;margin:4px 0 0;padding:0;background:none"
-
-
 _MARKED = re.compile(r"`([^`\n]+)`")
 
 
@@ -357,12 +293,10 @@ def _table_html(table: Table, across: bool) -> str:
         return f'<div style="{_ACROSS}">{title}{tiles_html(table.tiles)}</div>'
     head = ""
     if any(table.columns):
-        heads = [
-            f"{_HEAD};text-align:right" if n in table.numbers else _HEAD
-            for n in range(len(table.columns))
-        ]
         names = "".join(
-            f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns)
+            f'<th style="{_HEAD}{";text-align:right" if n in table.numbers else ""}">'
+            f"{escape(name)}</th>"
+            for n, name in enumerate(table.columns)
         )
         head = f"<thead><tr>{names}</tr></thead>\n"
     dense = len(table.columns) > _MOST_ROOMY
@@ -380,8 +314,10 @@ def _table_html(table: Table, across: bool) -> str:
             first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
         if table.is_listing and not any(rest):
             rest = []
-        styles = [_style(table, number, column) for column in range(1, len(row))]
-        cells = "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, rest))
+        cells = "".join(
+            f'<td style="{_style(table, number, column)}">{cell}</td>'
+            for column, cell in enumerate(rest, 1)
+        )
         rows.append(
             f'<tr style="background:none"><td style="{first_style}">{first}</td>{cells}</tr>'
         )
@@ -390,9 +326,8 @@ def _table_html(table: Table, across: bool) -> str:
         head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
     whole = f'{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table>'
     if table.is_folded:
-        whole = (
-            f'<details style="{_FOLD}"><summary>{escape(table.title)}</summary>{whole}</details>'
-        )
+        summary = f"<summary>{escape(table.title)}</summary>"
+        whole = f'<details style="{_FOLD}">{summary}{whole}</details>'
     return f'<div style="{striped(_ACROSS if across else _TOGETHER, table.tone)}">{whole}</div>'
 
 
@@ -437,10 +372,12 @@ def _legend_html(entry: tuple[BarKind, str]) -> str:
 
 def _bar_text(bar: Bar) -> str:
     """A bar as characters; a part that would have none of them has one."""
-    counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
-    return "".join(_DRAWN[part.stands_for][0] * max(1, count) for part, count in counts)[
-        :BAR_LETTERS
-    ]
+    parts = (
+        _DRAWN[part.stands_for][0] * max(1, round(part.share * BAR_LETTERS))
+        for part in bar
+        if part.share > 0
+    )
+    return "".join(parts)[:BAR_LETTERS]
 
 
 def _is_broad(table: Table) -> bool:
@@ -478,7 +415,6 @@ def _table_text(table: Table) -> list[str]:
 
 _SENT_AT_ONCE = 1_000_000
 """Bytes of packed data that a widget sends; larger texts stay until they are asked for."""
-
 
 _numbers = itertools.count()
 
@@ -642,7 +578,6 @@ _SHOWN = (
     "Pass a layout, the error of a failed compilation, or what kernellab.compile, compare, trace, "
     "check, accesses, bisect, tune or load returns."
 )
-
 
 _STILL = """<div class="kl-still"><style>
 .jp-OutputArea-child:has(.kl-still) + .jp-OutputArea-child:not(:has(.kl-root, [data-mime-type])) { display: none; }

@@ -77,14 +77,9 @@ class ViewWidget(anywidget.AnyWidget):
         """
         others = {} if group is None else group.handlers
         self._handlers = {"bundle": _bundle, **handlers, **others}
-        tabs = () if group is None else group.tabs
-        super().__init__(
-            data=data,
-            bundle=SharedBundle.current(),
-            tab_id=tab_id,
-            number=number,
-            tabs=as_json(tuple(tabs)),
-        )
+        tabs = as_json([] if group is None else list(group.tabs))
+        bundle = SharedBundle.current()
+        super().__init__(data=data, bundle=bundle, tab_id=tab_id, number=number, tabs=tabs)
         self.on_msg(self._answer)
 
     def close(self) -> None:
@@ -99,12 +94,8 @@ class ViewWidget(anywidget.AnyWidget):
         self.send({"kind": "heard", "request": request.get("request")})
         answered = answer(self._handlers, request)
         if answered is not None:
-            content = {
-                **answered.content,
-                "kind": request["kind"],
-                "request": request.get("request"),
-            }
-            self.send(content, list(answered.buffers))
+            labels = {"kind": request["kind"], "request": request.get("request")}
+            self.send({**answered.content, **labels}, list(answered.buffers))
 
 
 def _bundle(_: Mapping[str, Any]) -> Answer:
