@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
 from kernellab.cli.doctor import (
@@ -138,7 +137,7 @@ def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> No
 
 
 def test_a_report_of_a_compilation_that_failed_shows_how_far_it_came(
-    file, capsys, messages: SnapshotAssertion
+    file, capsys, messages
 ) -> None:
     status = main(["compile", "kernels.py::scale", *SCALE[:-1], "BLOCK=100", "-o", "failed.html"])
     assert status == 2
@@ -214,7 +213,7 @@ def test_bad_input_gets_one_clear_answer(file, capsys, line, messages) -> None:
     ],
 )
 def test_a_file_that_does_not_run_is_shown_at_its_line(
-    tmp_path, monkeypatch, capsys, text, words, messages: SnapshotAssertion
+    tmp_path, monkeypatch, capsys, text, words, messages
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user.py").write_text(text)
@@ -224,7 +223,7 @@ def test_a_file_that_does_not_run_is_shown_at_its_line(
 
 
 def test_unknown_commands_and_reports_that_cannot_be_written_are_found_out_before_the_work(
-    tmp_path, capsys, messages: SnapshotAssertion
+    tmp_path, capsys, messages
 ) -> None:
     lines = (
         ["compil"], ["workshop", "chek"], ["demo", "-o", str(tmp_path / "no" / "a.html")],

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
 from tests.kernels import asynchronous, debugged, stepped
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 from tests.support.terminal_session import Terminal, terminal
 
@@ -220,9 +218,7 @@ def test_display_shows_tiles_when_they_change(session: Session) -> None:
     assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
 
 
-def test_a_breakpoint_without_code_moves_and_says_so(
-    session: Session, messages: SnapshotAssertion
-) -> None:
+def test_a_breakpoint_without_code_moves_and_says_so(session, messages) -> None:
     other = line_of(stepped, "else:")
     printed = session(
         f"b {other}; b {SCALED}; b scaled; b 1000; c; q",
@@ -293,7 +289,7 @@ def test_a_kernel_without_a_pid_has_one(session, grid, program, own) -> None:
     assert "*** NameError: name 'pid' is not defined" in printed, "helpers have none"
 
 
-def test_a_launch_is_not_restarted(session: Session, messages: SnapshotAssertion) -> None:
+def test_a_launch_is_not_restarted(session: Session, messages) -> None:
     for command in ("run", "restart"):
         printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)
         assert printed == messages
@@ -406,7 +402,7 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
         {"stage": "ttgir"},
     ],
 )
-def test_what_cannot_be(keywords: dict[str, Any], raised: Raised) -> None:
+def test_what_cannot_be(keywords: dict[str, Any], raised) -> None:
     raised(
         OptionError, kernellab.debug, stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords
     )
@@ -523,7 +519,7 @@ def test_tiledebug_in_ipython() -> None:
         assert "is not a launch" in refused
 
 
-def test_an_option_of_pythons_print_is_refused_in_words(raised: Raised) -> None:
+def test_an_option_of_pythons_print_is_refused_in_words(raised) -> None:
     refused = raised(
         CompileError,
         kernellab.run,

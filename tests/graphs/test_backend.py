@@ -15,7 +15,6 @@ import kernellab
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs.backend import kernellab_backend
 from tests.support.graph_corpus import CASES
-from tests.support.messages import Raised
 
 RUN = (
     "attention", "attention_causal_bf16", "cross_entropy", "embedding", "group_norm", "mlp",
@@ -188,7 +187,7 @@ def test_a_backend_of_ones_own_gets_the_same_report() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_installed_is_listed_with_what_it_gives(raised: Raised) -> None:
+def test_what_is_installed_is_listed_with_what_it_gives(raised) -> None:
     table, x = kernellab.backends().set_index("backend"), torch.rand(4)
     assert table.loc["kernellab"].package == "kernellab"
     assert "kernels" in table.loc["inductor"].gives

@@ -16,7 +16,6 @@ import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
 from kernellab.graphs import backend  # noqa: F401 - after which Dynamo skips kernellab's functions
 from kernellab.graphs.report import GraphReport
-from tests.support.messages import Raised
 
 HERE = Path(__file__)
 
@@ -45,7 +44,7 @@ def _line(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_right_code_has_no_difference(report: GraphReport, raised: Raised) -> None:
+def test_right_code_has_no_difference(report: GraphReport, raised) -> None:
     found = report.compare()
     assert not found.error
     assert not found.differences, found
@@ -158,7 +157,7 @@ def test_what_did_not_run_says_why() -> None:
     assert "Nothing was compiled" in str(found)
 
 
-def test_a_comparison_refuses_bad_input(report: GraphReport, raised: Raised) -> None:
+def test_a_comparison_refuses_bad_input(report: GraphReport, raised) -> None:
     with pytest.raises(OptionError, match="run"):
         report.compare("cuda")
     name = report.kernels[0].name

@@ -8,7 +8,6 @@ import torch
 
 import kernellab
 from kernellab.errors import ArgumentError
-from tests.support.messages import Raised
 
 ROWS = torch.rand(4, 3)
 
@@ -125,7 +124,7 @@ def test_a_line_that_fixes_a_marked_size_is_named(messages: Any) -> None:
     assert str(symbol) == messages
 
 
-def test_a_marked_size_of_a_tensor_without_values_is_a_symbol(raised: Raised) -> None:
+def test_a_marked_size_of_a_tensor_without_values_is_a_symbol(raised) -> None:
     x = torch.empty(8, 16, device="meta")
     torch._dynamo.mark_dynamic(x, 0)
     report = captured(doubled, x)
@@ -146,6 +145,6 @@ def test_calls_are_captured_for_a_gpu_and_saved(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("calls", [3, [], [ROWS]])
-def test_calls_that_cannot_be_made(raised: Raised, calls: Any) -> None:
+def test_calls_that_cannot_be_made(raised, calls: Any) -> None:
     args = (ROWS,) if calls == [ROWS] else ()
     raised(ArgumentError, kernellab.graph, doubled, *args, calls=calls, match="calls")

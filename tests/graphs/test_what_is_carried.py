@@ -22,7 +22,6 @@ from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs import report as reports
 from kernellab.graphs.processes import can_copy_this_process
 from kernellab.graphs.report import GraphReport
-from tests.support.messages import Raised
 
 _dynamo: Any = torch._dynamo
 _inductor: Any = torch._inductor.config
@@ -168,7 +167,7 @@ def test_what_cannot_be_pickled_is_captured() -> None:
     assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
 
 
-def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, raised: Raised) -> None:
+def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, raised) -> None:
     monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
     held = threading.Lock()
     raised(

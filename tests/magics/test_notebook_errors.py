@@ -1,7 +1,6 @@
 """Bad input through a real notebook kernel: class, words and line of each error."""
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import ADD, NotebookSession, Outcome, StartNotebook
 
@@ -60,7 +59,7 @@ def test_exception_keeps_its_cause(lab: NotebookSession) -> None:
     assert outcome.arrows[-1] == "7: raise ValueError('v') from e"
 
 
-def test_no_kernel_in_the_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_no_kernel_in_the_cell(lab: NotebookSession, messages) -> None:
     outcome = fails(lab, "%%tilekernel\nno_kernel = 1\n")
     assert outcome.error == "KernelLabError"
     assert outcome.message == messages
@@ -176,7 +175,7 @@ def test_arguments(lab, launch, error, messages) -> None:
 @pytest.mark.parametrize(
     "grid", ["(-1,)", "(1, 1, 1, 1)", "()", "(1.5,)", "'many'", "lambda meta: (-1,)"]
 )
-def test_grids(lab: NotebookSession, grid: str, messages: SnapshotAssertion) -> None:
+def test_grids(lab: NotebookSession, grid: str, messages) -> None:
     outcome = fails(lab, f"add[{grid}](x, y, z, 1000, BLOCK=128)")
     assert outcome.error == "GridError"
     assert outcome.message == messages

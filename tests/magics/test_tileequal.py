@@ -1,7 +1,6 @@
 """`%tileequal` through a real notebook kernel."""
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
@@ -35,12 +34,12 @@ def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
     assert (lab.ask("found.verdict"), lab.ask("bool(found)")) == ("'different'", "False")
 
 
-def test_without_another_side(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_without_another_side(lab: NotebookSession, messages) -> None:
     outcome = lab.run("%tileequal add[(4,)](x, y, z, 60, BLOCK=16)")
     assert outcome.message == messages
 
 
-def test_a_pass_in_a_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_a_pass_in_a_cell(lab: NotebookSession, messages) -> None:
     count = 'def loads(module):\n    print(sum(op.name == "tt.load" for op in module.walk()))'
     lab.run("import kernellab")
     lab.run(f"%%tilepass --after ttgir.coalesce --kernels add\n{count}")

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
 
@@ -176,7 +175,7 @@ def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> N
     ],
 )
 @pytest.mark.usefixtures("evidence")
-def test_what_it_refuses(lab: NotebookSession, line: str, messages: SnapshotAssertion) -> None:
+def test_what_it_refuses(lab: NotebookSession, line: str, messages) -> None:
     outcome = lab.run(line)
     assert outcome.error
     assert outcome.message == messages

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 from tests.support.pages import Page
@@ -58,9 +57,7 @@ def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     assert lab.ask("y.any().item()") == "False"
 
 
-def test_what_is_expected_opens_it_where_the_wrong_element_was_written(
-    lab, messages: SnapshotAssertion
-) -> None:
+def test_what_is_expected_opens_it_where_the_wrong_element_was_written(lab, messages) -> None:
     outcome = lab.run("%tilestep --expect torch.clone scale[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.still["text/plain"].splitlines()[1] == messages
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.diagnosed import pairs
@@ -28,7 +27,6 @@ from tests.corpus.elementwise import vector_add
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry
 from tests.kernels import forms
-from tests.support.messages import Raised
 
 ROOT = Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "notebooks/recorded/diagnosed_h200.json").read_text())
@@ -230,7 +228,7 @@ def test_no_kernel_is_too_strange(name: str, target: str) -> None:
 
 
 @pytest.mark.slow
-def test_bad_input_says_what_is_wrong(raised: Raised) -> None:
+def test_bad_input_says_what_is_wrong(raised) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
     raised(OptionError, kernellab.diagnose, compilation, target="sm_80", match="sm_90")
     raised(ArgumentError, kernellab.diagnose, compilation, grid=(1,), nonsense=5)
@@ -252,7 +250,7 @@ def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
 
 
 @pytest.mark.slow
-def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) -> None:
+def test_a_profile_is_diagnosed_kernel_by_kernel(messages) -> None:
     x, out = torch.rand(4096), torch.zeros(4096)
     with kernellab.profile() as session:
         kernellab.run(vector_add, (4,), x, x, out, 4096, BLOCK=1024)

@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.diagnosed.arithmetic_kernels import window_sums
@@ -18,7 +17,6 @@ from kernellab.profiling.estimates.counts import Asked, LaunchCounts
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.estimates.instructions import product_of
 from kernellab.profiling.estimates.model import CALIBRATION, estimated_gpu, gpu_of, refetched
-from tests.support.messages import Raised
 
 SIZE = 1 << 20
 compiled: Any = kernellab.compile
@@ -200,9 +198,7 @@ def test_an_estimate_says_what_bounds_the_launch(estimated: Estimate, multiplied
     assert "about" in estimated._repr_mimebundle_()["text/html"]
 
 
-def test_another_gpu_is_scaled_and_said_to_be(
-    added: Any, vector: Any, messages: SnapshotAssertion
-) -> None:
+def test_another_gpu_is_scaled_and_said_to_be(added, vector, messages) -> None:
     slower = added.estimate((1024,), vector, vector, vector, SIZE, gpu="h100")
     assert slower.lower_bound == pytest.approx(8 * SIZE / 3.35e6)
     assert slower.accuracy == messages
@@ -265,9 +261,7 @@ def test_what_has_no_source_is_left_out_and_said_to_be(vector: Any) -> None:
     assert [roof.name for roof in compilation.roofline(*arguments).memory] == ["L1", "DRAM"]
 
 
-def test_a_target_without_numbers_is_an_error_that_names_the_others(
-    raised: Raised,
-) -> None:
+def test_a_target_without_numbers_is_an_error_that_names_the_others(raised) -> None:
     raised(TargetError, gpu_of, kernellab.Target("cuda", "99"), match="sm_99")
 
 
@@ -295,7 +289,7 @@ def test_arguments_that_do_not_fit(added, vector, arguments, error, raised) -> N
     raised(error, added.estimate, (4,), *arguments(vector))
 
 
-def test_gpus_and_times_that_are_none(added: Any, vector: Any, raised: Raised) -> None:
+def test_gpus_and_times_that_are_none(added: Any, vector: Any, raised) -> None:
     arguments = ((1024,), vector, vector, vector, SIZE)
     raised(OptionError, added.estimate, *arguments, gpu="h20000")
     raised(OptionError, added.estimate, *arguments, gpu="a100", match="sm_80")
@@ -313,8 +307,6 @@ def test_targets_that_are_not_calibrated() -> None:
     assert estimated_gpu(kernellab.Target("cuda", "90"), "h100").name == "H100"
 
 
-def test_a_record_without_its_kernel(
-    added: Any, tmp_path: Any, vector: Any, raised: Raised
-) -> None:
+def test_a_record_without_its_kernel(added, tmp_path, vector, raised) -> None:
     loaded = kernellab.load(added.save(tmp_path / "added.json.gz"))
     raised(NotRecorded, loaded.estimate, (triton.cdiv(SIZE, 1024),), vector, vector, vector, SIZE)

@@ -27,7 +27,6 @@ from kernellab.profiling.profiles.line_marks import (
 from kernellab.profiling.profiles.line_profile import Measured, profile_of, read, spans_of
 from kernellab.profiling.profiles.records import Perturbation
 from kernellab.triton_api.proton import HEADER_WORDS, MAGIC, ReadingMemory
-from tests.support.messages import Raised
 
 
 @triton.jit
@@ -191,13 +190,13 @@ def test_registers_are_held_where_fewer_programs_would_fit() -> None:
     assert held is made if at_once[0] == at_once[1] else held.resources != made.resources
 
 
-def test_a_kernel_of_several_functions_is_refused(raised: Raised) -> None:
+def test_a_kernel_of_several_functions_is_refused(raised) -> None:
     where = parse_target("sm_90")
     made = plain_kernel(calling, bind(calling, ("*i32:16",), {}, where), where)
     raised(UnsupportedOperation, marked_kernel, made, "lines", 64)
 
 
-def test_amds_gpus_are_refused(raised: Raised) -> None:
+def test_amds_gpus_are_refused(raised) -> None:
     where = parse_target("gfx942")
     kernel, types, constants = CALLS["scan"]
     made = plain_kernel(kernel, bind(kernel, types, constants, where), where)

@@ -5,7 +5,6 @@ import statistics
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.support.source_files import ROOT
@@ -56,7 +55,7 @@ def test_samples_are_on_the_lines_of_kernels() -> None:
 
 
 @pytest.mark.slow
-def test_cycles_of_lines_have_a_timeline(messages: SnapshotAssertion) -> None:
+def test_cycles_of_lines_have_a_timeline(messages) -> None:
     found = opened("lines.klprofile")
     assert found.measured_by == messages
     assert found.perturbation.ratio < 1.3

@@ -15,7 +15,6 @@ from kernellab.viz.kit.view import View
 from kernellab.viz.profiles import profile_view
 from tests.kernels import profiled
 from tests.kernels.profiled import leaves, named, product
-from tests.support.messages import Raised
 
 K, B, PROGRAMS = 64, 16, 3
 
@@ -217,7 +216,7 @@ def _end_all() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_cupti_proton_is_told_and_nothing_is_left_on(raised: Raised) -> None:
+def test_without_cupti_proton_is_told_and_nothing_is_left_on(raised) -> None:
     raised(ProfileError, kernellab.profile(backend="cupti").start)
     flags = sys.modules["triton.profiler.flags"].flags
     assert not flags.profiling_on

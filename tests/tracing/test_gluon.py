@@ -1,6 +1,5 @@
 """Traces of Gluon kernels: memory on the chip, barriers, groups of warps, operations in flight."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -150,7 +149,7 @@ def test_each_group_of_warps_has_steps_of_its_own() -> None:
     assert trace[-1].function == "specialized"
 
 
-def test_a_fault_is_in_the_step_of_the_group_that_waits(tmp_path: Path) -> None:
+def test_a_fault_is_in_the_step_of_the_group_that_waits(tmp_path) -> None:
     module, _ = broken(asynchronous, "specialized", "E", tmp_path)
     kernel, args, _ = module.launched("specialized")
     trace = kernellab.trace(kernel, (1,), *args, TILES, target="sm_90", completion="late")
@@ -161,7 +160,7 @@ def test_a_fault_is_in_the_step_of_the_group_that_waits(tmp_path: Path) -> None:
     assert trace[trace.fault.step].line == trace.fault.position.line
 
 
-def test_a_saved_trace_has_operations_and_partitions(tmp_path: Path) -> None:
+def test_a_saved_trace_has_operations_and_partitions(tmp_path) -> None:
     trace = traced("specialized")
     trace.save(tmp_path / "s.trace")
     loaded = kernellab.load(tmp_path / "s.trace")

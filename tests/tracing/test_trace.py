@@ -9,7 +9,6 @@ import re
 import sys
 import types
 import weakref
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -17,7 +16,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -27,11 +25,9 @@ from kernellab.tracing import launches
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import TilePointer, ValueStore
 from kernellab.viz.stepper_steps import step_view
-from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced
 from tests.kernels import expected as kernels
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of, marked_line
 
 # An independent run: the kernels' source as plain Python, with NumPy for `tl`
@@ -161,7 +157,7 @@ SOME_CASES = [
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("operations", [False, True])
 @pytest.mark.parametrize("case", SOME_CASES, ids=[case.name for case in SOME_CASES])
-def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -> None:
+def test_traced_kernels_compute_what_they_should(case, operations: bool) -> None:
     arguments: dict[str, Any] = case.make()
     x, y, z = (*case.grid, 1, 1)[:3]
     programs = [(0, 0, 0), (x - 1, y - 1, z - 1)]
@@ -196,7 +192,7 @@ def test_programs_can_be_named_in_every_way() -> None:
 
 
 @pytest.mark.parametrize("programs", [4, (0, 1, 0), [0, -1], "some", [], (0, 0, 0, 0), 1.5])
-def test_a_program_that_does_not_exist(programs: Any, raised: Raised) -> None:
+def test_a_program_that_does_not_exist(programs: Any, raised) -> None:
     raised(OptionError, beyond, programs=programs)
 
 
@@ -233,7 +229,7 @@ def test_programs_that_wait_for_each_other() -> None:
     assert found.memory("order_ptr").tolist() == [2, 1, 0]
 
 
-def test_operations_of_the_ir(messages: SnapshotAssertion) -> None:
+def test_operations_of_the_ir(messages) -> None:
     x, y = torch.arange(32.0), torch.zeros(32)
     found = kernellab.trace(
         traced.accumulate, (2,), x, y, 16, 2, BLOCK=16, programs=0, operations=True
@@ -362,7 +358,7 @@ def large(exact_bytes: int = 64) -> Trace:
     return accumulated(torch.arange(64.0), exact_bytes=exact_bytes - 1)
 
 
-def test_large_tiles_are_summaries_and_come_back_exactly(tmp_path: Path) -> None:
+def test_large_tiles_are_summaries_and_come_back_exactly(tmp_path) -> None:
     small, exact = large(), large(65)
     assert not small.history("acc")[1].stored.is_exact
     assert small.at(3).summaries == exact.at(3).summaries
@@ -458,9 +454,7 @@ def test_other_programs_of_the_same_launch_are_traced_with_what_it_began_with() 
         found.of_programs([9])
 
 
-def test_what_a_kernel_prints_before_a_fault_is_printed_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_a_kernel_prints_before_a_fault_is_printed_once(capsys) -> None:
     found = kernellab.trace(traced.printing_beyond, (4,), torch.zeros(40), BLOCK=16, programs=0)
     assert found[-1].program == (2, 0, 0)
     assert capsys.readouterr().out.count("begins") == 4
@@ -500,7 +494,7 @@ def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     assert x.tolist() == list(range(64))
 
 
-def test_what_launches_refuse_traces_refuse(raised: Raised) -> None:
+def test_what_launches_refuse_traces_refuse(raised) -> None:
     with pytest.raises(ArgumentError, match="y_ptr"):
         kernellab.trace(traced.beyond, (4,), torch.zeros(64), BLOCK=16)
     with pytest.raises(GridError):
@@ -588,7 +582,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
-def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path: Path) -> None:
+def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path) -> None:
     if from_file:
         trace = kernellab.load(trace.save(tmp_path / "a.trace"))
     for name, left in launched().items():
@@ -610,7 +604,7 @@ def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
-def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_path: Path) -> None:
+def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_path) -> None:
     if from_file:
         trace = kernellab.load(trace.save(tmp_path / "a.trace"))
     page = trace.show().to_html(tmp_path / "steps.html")
@@ -627,7 +621,7 @@ def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_pat
 @pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
 def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
-    from_file: bool, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
+    from_file: bool, tmp_path, messages, raised
 ) -> None:
     trace = trace_of()
     if from_file:
@@ -693,7 +687,7 @@ def test_a_program_that_was_chosen_is_traced_once() -> None:
     assert trace.first_shown == len(trace) - 1
 
 
-def test_an_element_that_nobody_writes(messages: SnapshotAssertion) -> None:
+def test_an_element_that_nobody_writes(messages) -> None:
     trace = added_up(2, expect=torch.add)
     assert trace.first_shown is None
     assert "z_ptr[32] is 0, expected 36" in trace.notices[0]
@@ -705,5 +699,5 @@ def test_right_results_are_not_told() -> None:
     assert added_up(expect={"z_ptr": right}).notices == ()
 
 
-def test_what_fits_no_argument_is_refused(raised: Raised) -> None:
+def test_what_fits_no_argument_is_refused(raised) -> None:
     raised(ArgumentError, added_up, match="'z'", expect={"z": torch.zeros(N)})

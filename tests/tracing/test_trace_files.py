@@ -31,7 +31,6 @@ from kernellab.viz.stepper_data import Cells, runs_of
 from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
 from tests.support.made_traces import MadeTrace, access, scattered
-from tests.support.messages import Raised
 from tests.support.python_processes import run_python
 from tests.support.trace_events import Events
 
@@ -146,7 +145,7 @@ def test_a_file_that_is_cut_off(events, tmp_path, kept, raised) -> None:
     raised(ArchiveError, kernellab.load, path)
 
 
-def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised: Raised) -> None:
+def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised) -> None:
     path = events.trace().save(tmp_path / "trace")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
@@ -175,21 +174,21 @@ def rewritten(path: Path, **changes: object) -> Path:
     ],
 )  # fmt: skip
 def test_a_file_that_is_damaged_names_the_place(
-    events: Events, tmp_path: Path, entry: str, value: object, place: str, raised: Raised
+    events: Events, tmp_path: Path, entry: str, value: object, place: str, raised
 ) -> None:
     path = rewritten(events.trace().save(tmp_path / "trace"), **{entry: value})
     refused = raised(ArchiveError, kernellab.load, path)
     assert place in str(refused)
 
 
-def test_other_zip_files_and_no_file(tmp_path: Path, raised: Raised) -> None:
+def test_other_zip_files_and_no_file(tmp_path: Path, raised) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme", "x")
     raised(ArchiveError, kernellab.load, tmp_path / "other.zip")
     raised(ArchiveError, kernellab.load, tmp_path / "none")
 
 
-def test_a_folder_that_is_not_there(events: Events, tmp_path: Path, raised: Raised) -> None:
+def test_a_folder_that_is_not_there(events: Events, tmp_path: Path, raised) -> None:
     raised(ArchiveError, events.trace().save, tmp_path / "nowhere" / "trace")
 
 
@@ -239,9 +238,7 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 
 
 @pytest.mark.slow
-def test_memory_follows_so_many_writes(
-    x_and_made: MadeTrace, tmp_path: Path, messages, raised: Raised
-) -> None:
+def test_memory_follows_so_many_writes(x_and_made, tmp_path, messages, raised) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
     raised(NotRecorded, trace.memory, "x")

@@ -19,7 +19,6 @@ from kernellab.tracing.differences import difference_of_values
 from kernellab.tracing.origins import NoSuchVariable, State
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
-from tests.support.messages import Raised
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
@@ -93,7 +92,7 @@ def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
         )
 
 
-def test_a_variable_that_is_not_there_yet(trace: Trace, raised: Raised) -> None:
+def test_a_variable_that_is_not_there_yet(trace: Trace, raised) -> None:
     raised(NoSuchVariable, lambda: trace.at(1).x)
     assert "x" not in trace.at(1)
     assert "x" in trace.at(2)
@@ -116,7 +115,7 @@ def test_a_step_that_does_not_exist(trace: Trace) -> None:
     assert trace.at(-1).step.number == 17
 
 
-def test_memory_at_a_step(trace: Trace, raised: Raised) -> None:
+def test_memory_at_a_step(trace: Trace, raised) -> None:
     numpy.testing.assert_array_equal(trace.memory("z_ptr", 0), numpy.zeros(8))
     numpy.testing.assert_array_equal(trace.memory("z_ptr"), [*expected_acc(3)[:7], 0])
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), numpy.arange(24))
@@ -134,11 +133,11 @@ def test_find_goes_both_ways(trace: Trace) -> None:
     assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
 
 
-def test_find_of_a_name_that_nobody_has(trace: Trace, raised: Raised) -> None:
+def test_find_of_a_name_that_nobody_has(trace: Trace, raised) -> None:
     raised(ArgumentError, trace.find, lambda v: v.ac.any())
 
 
-def test_history_is_every_value_in_turn(trace: Trace, raised: Raised) -> None:
+def test_history_is_every_value_in_turn(trace: Trace, raised) -> None:
     history = trace.history("acc")
     assert [change.step and change.step.line for change in history] == [2, 5, 5, 5]
     for turns, change in enumerate(history):
@@ -210,7 +209,7 @@ def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
     assert ours.diff(theirs, rtol=0.0, atol=0.0).name == "x"
 
 
-def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> None:
+def test_diff_with_what_another_launch_left(trace: Trace, raised) -> None:
     right = expected_acc(3).astype(numpy.float32)
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
@@ -224,18 +223,18 @@ def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> Non
 
 
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
-def test_diff_says_what_it_takes(trace: Trace, other: Any, raised: Raised) -> None:
+def test_diff_says_what_it_takes(trace: Trace, other: Any, raised) -> None:
     caught = raised(ArgumentError, trace.diff, other)
     assert repr(other) in caught.problem
 
 
 @pytest.mark.parametrize("step", ["a", None, 1.5])
-def test_what_is_no_step_is_refused(trace: Trace, step: Any, raised: Raised) -> None:
+def test_what_is_no_step_is_refused(trace: Trace, step: Any, raised) -> None:
     raised(ArgumentError, trace.at, step)
     raised(ArgumentError, trace.find, lambda _: True, after=step)
 
 
-def test_a_condition_gives_one_truth_value(trace: Trace, raised: Raised) -> None:
+def test_a_condition_gives_one_truth_value(trace: Trace, raised) -> None:
     raised(ArgumentError, trace.find, "x", match="'x'")
     conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
     for condition in conditions:
@@ -249,7 +248,7 @@ def _fails(_: State) -> bool:
     raise ValueError("mine")
 
 
-def test_diff_needs_a_program_in_common(tmp_path: Path, raised: Raised) -> None:
+def test_diff_needs_a_program_in_common(tmp_path: Path, raised) -> None:
     raised(ArgumentError, ran(tmp_path).diff, ran(tmp_path, program=(1, 0, 0)))
 
 
@@ -280,7 +279,7 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
     assert len(asked) == 1  # values that follow come along
 
 
-def test_another_value_the_second_time_is_refused(tmp_path: Path, raised: Raised) -> None:
+def test_another_value_the_second_time_is_refused(tmp_path: Path, raised) -> None:
     wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
     trace = ran(tmp_path, largest=16, again=lambda _: wrong)
     raised(NotRecorded, lambda: trace.at(STEPS_PER_ITERATION).acc)
@@ -295,7 +294,7 @@ def test_equal_values_are_kept_once() -> None:
     assert len(list(store.distinct())) == 2
 
 
-def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(raised: Raised) -> None:
+def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(raised) -> None:
     store = values.ValueStore(largest=8, memory=100)
     tile, other = numpy.arange(6.0), numpy.arange(7.0)
     first = store.add(tile)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from playwright.sync_api import expect
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks import memory_kernels as kernels
@@ -39,7 +38,6 @@ from kernellab.viz.kernels import (
 from kernellab.viz.kit.view import Card, CardView, Table, card_of
 from tests.kernels import basic
 from tests.kernels.basic import add
-from tests.viz.browser import OpenPage
 
 SM_90 = Target("cuda", "90")
 
@@ -177,14 +175,14 @@ def test_an_amd_card_has_amds_stages() -> None:
     assert "matrix instructions   none" in text
 
 
-def test_an_edit_shows_what_it_changed(messages: SnapshotAssertion) -> None:
+def test_an_edit_shows_what_it_changed(messages) -> None:
     before = Numbers(58, 0, 24_576, 0.25)
     assert change_of(before, before) == ""
     assert change_of(before, replace(before, registers=44, occupancy=0.375)) == messages
     assert change_of(before, Numbers(59, 16, 0, None)) == messages
 
 
-def test_the_worst_finding_is_what_to_fix_first(messages: SnapshotAssertion) -> None:
+def test_the_worst_finding_is_what_to_fix_first(messages) -> None:
     place = SourcePosition("k.py", 3)
     nan = Finding.of("nan", "x is NaN", "", place)
     wrong = Finding.of("race", "two programs write y_ptr[0]", "", place)
@@ -196,7 +194,7 @@ def test_the_worst_finding_is_what_to_fix_first(messages: SnapshotAssertion) -> 
     assert lead_of(Verdict()) == lead_of(None) == ("", ())
 
 
-def test_spills_are_named(messages: SnapshotAssertion) -> None:
+def test_spills_are_named(messages) -> None:
     text = resources_card(Resources(255, 1024, 0, 1024)).text()
     assert text == messages
     text = resources_card(Resources(255, 60, 0, 64, spill_loads=120)).text()
@@ -205,7 +203,7 @@ def test_spills_are_named(messages: SnapshotAssertion) -> None:
     assert re.search(r"spilled +nothing", printing)
 
 
-def test_a_run_on_a_gpu_says_so(run: Run, messages: SnapshotAssertion) -> None:
+def test_a_run_on_a_gpu_says_so(run: Run, messages) -> None:
     on_gpu = Run(run.launch, "gpu", SM_90)
     assert "GPU" in run_card(on_gpu).text()
     assert run_card(on_gpu).text() == messages
@@ -297,7 +295,7 @@ def test_accesses_have_bars_of_what_is_useful_and_each_source_line_once() -> Non
     assert text.count("tl.dot(") == 1
 
 
-def test_numbers_and_bars_of_the_live_card(open_page: OpenPage, slow: Diagnosis) -> None:
+def test_numbers_and_bars_of_the_live_card(open_page, slow: Diagnosis) -> None:
     view = CardView(diagnosis_card(slow))
     page = open_page(view, width=420)
     bars = page.locator(".kl-bar-cell .kl-stack")

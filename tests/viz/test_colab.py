@@ -3,7 +3,6 @@ and the still, in a page with what Colab gives a cell's outputs.
 """
 
 import base64
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,8 +10,7 @@ from playwright.sync_api import Page, expect
 import kernellab
 from kernellab.viz.kit.data import SCRIPT, STYLE
 from tests.support.layouts import blocked
-from tests.support.notebook_session import WIDGET, StartNotebook
-from tests.viz.browser import OpenPage
+from tests.support.notebook_session import WIDGET
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +57,7 @@ DRAW = """async ({ source, data }) => {
 
 
 @pytest.fixture
-def page(open_page: OpenPage, tmp_path: Path) -> Page:
+def page(open_page, tmp_path):
     """A cell's outputs in Colab's dark theme; the reader's system is light."""
     file = tmp_path / "outputs.html"
     file.write_text(PAGE)
@@ -70,9 +68,7 @@ def page(open_page: OpenPage, tmp_path: Path) -> Page:
     return opened_page
 
 
-def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
-    notebook: StartNotebook,
-) -> None:
+def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(notebook) -> None:
     """No one has to call `enable_custom_widget_manager`:
     anywidget does, and a view passes on what it says.
     """

@@ -26,7 +26,6 @@ from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.viz import source_map_fixture
@@ -311,7 +310,7 @@ def test_an_error_of_the_front_end_shows_the_source() -> None:
     assert "FAULT: odd_arange" in shown[note.line]
 
 
-def test_what_no_view_shows_is_an_error_with_what_is(raised: Raised) -> None:
+def test_what_no_view_shows_is_an_error_with_what_is(raised) -> None:
     caught = raised(ArgumentError, kernellab.show, 3)
     assert "kernellab.compile" in caught.advice
     caught = raised(ArgumentError, kernellab.show, basic.add)

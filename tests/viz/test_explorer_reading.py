@@ -58,9 +58,7 @@ def test_the_bottom_says_in_words_what_is_lit(open_page: OpenPage, pages: dict[s
     expect(status).to_contain_text("the warp's next instruction follows after")
 
 
-def test_keys_go_to_lit_lines_that_are_off_the_screen(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_keys_go_to_lit_lines_that_are_off_the_screen(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-root").press("3")
     line_with(pane(page, 0), "tl.load(a_ptrs").click(position={"x": 120, "y": 6})
@@ -85,9 +83,7 @@ def test_keys_go_to_lit_lines_that_are_off_the_screen(
     assert max(shown_numbers(pane(page, 2))) > max(seen[0]), "its bottom is the text's end"
 
 
-def test_a_name_is_explained_and_followed_by_keys(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_a_name_is_explained_and_followed_by_keys(open_page, pages) -> None:
     page = open_page(pages["one"])
     with_the_product_chosen(page)
     product = pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").first
@@ -105,9 +101,7 @@ def test_a_name_is_explained_and_followed_by_keys(
     )
 
 
-def test_one_of_several_results_has_its_own_type_and_layout(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_one_of_several_results_has_its_own_type_and_layout(open_page, pages) -> None:
     """The accumulator is the first of three results:
     a tile of the product's layout, not the buffer that the third is.
     """
@@ -122,9 +116,7 @@ def test_one_of_several_results_has_its_own_type_and_layout(
     expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
 
 
-def test_long_lines_wrap_until_the_reader_says_no(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_long_lines_wrap_until_the_reader_says_no(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
     expect(page.locator(".kl-pane .cm-lineWrapping")).to_have_count(2)
@@ -139,9 +131,7 @@ def test_long_lines_wrap_until_the_reader_says_no(
     assert soon(lambda: bool(scroller.evaluate(wide)))
 
 
-def test_values_that_were_only_renumbered_are_not_marked(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_values_that_were_only_renumbered_are_not_marked(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-pass", has_text="pipeline").first.click()
     page.get_by_role("radio", name="Before | after").click()
@@ -161,9 +151,7 @@ OUTSIDE = """root => {
 """What the frame of the view cuts, and whose words do not fit."""
 
 
-def test_panes_of_a_narrow_place_stand_below_each_other(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_panes_of_a_narrow_place_stand_below_each_other(open_page, pages) -> None:
     page = open_page(pages["one"], width=400)
     expect(page.locator(".kl-root")).to_have_class(re.compile("kl-narrow"))
     first, second = box_of(pane(page, 0)), box_of(pane(page, 1))
@@ -192,9 +180,7 @@ CUT_ROWS = """list => {
 if it is not in view."""
 
 
-def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(open_page, pages) -> None:
     page = open_page(pages["one"])
     passes = page.locator(".kl-passes")
     assert passes.evaluate("list => list.scrollHeight > 2 * list.clientHeight"), "it is scrolled"
@@ -205,9 +191,7 @@ def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
             assert passes.evaluate(CUT_ROWS) == [], key
 
 
-def test_tab_reaches_everything_and_shows_where_it_is(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_tab_reaches_everything_and_shows_where_it_is(open_page, pages) -> None:
     page = open_page(pages["one"])
     stops = stops_of_tab(page)
     assert all(visible for _, visible in stops), [what for what, visible in stops if not visible]
@@ -373,9 +357,7 @@ LEAVE = """async () => {
 """Ask for a comparison, and for something else before it is there; gives what it said."""
 
 
-def test_fifty_thousand_lines_are_compared_without_freezing(
-    open_page: OpenPage, addition: Compilation
-) -> None:
+def test_fifty_thousand_lines_are_compared_without_freezing(open_page, addition) -> None:
     # Nearly every line changes: the worst for whoever draws the marks.
     lines = [
         f"    %{n} = llvm.{'add' if n % 3 else 'mul'} %{n // 2}, %{n // 3} : i32"

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import matplotlib.image
@@ -17,7 +16,6 @@ from matplotlib import rcParams
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.analyses.records import (
     SharedBuffer,
@@ -32,7 +30,6 @@ from kernellab.viz.kit.figure import theme
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 # Colors
@@ -248,9 +245,7 @@ def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
 
 
 @pytest.mark.slow
-def test_pictures_have_transparent_paper_and_are_the_same_each_time(
-    tmp_path: Path, raised: Raised
-) -> None:
+def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path, raised) -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     first, second = memory.plot(), memory.plot()
     assert first.png() == second.png()
@@ -316,7 +311,7 @@ def test_boxes_have_the_colors_of_their_warps_and_banks() -> None:
         ]
 
 
-def test_the_hardwares_picture_has_every_element_where_it_is(messages: SnapshotAssertion) -> None:
+def test_the_hardwares_picture_has_every_element_where_it_is(messages) -> None:
     swizzled = Layout.swizzled_shared(
         shape=(4, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0]
     )
@@ -364,7 +359,7 @@ def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
             assert min(gaps, default=9) > 2, [one.get_text() for one in row]
 
 
-def test_a_wrong_option_is_refused_in_words(raised: Raised) -> None:
+def test_a_wrong_option_is_refused_in_words(raised) -> None:
     layout = blocked((8, 8), (1, 1), (4, 8), (2, 1), (1, 0))
     raised(LayoutError, layout.plot, by="wrap")
     raised(LayoutError, layout.plot, at=(3,))

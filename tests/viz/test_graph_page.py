@@ -12,7 +12,6 @@ from playwright.sync_api import Locator, Page, expect
 
 import kernellab
 from kernellab.graphs.report import GraphReport
-from tests.viz.browser import OpenPage
 from tests.viz.graph_report import FILE
 
 HOSTILE = "<img src=x onerror=alert(1)></script>"
@@ -38,7 +37,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(open_page: OpenPage, page_file: Path) -> Page:
+def page(open_page, page_file: Path):
     found = open_page(page_file, width=1020)
     found.on("dialog", lambda dialog: pytest.fail(f"the page ran {dialog.message!r}"))
     found.wait_for_selector("[data-drawn]")
@@ -89,7 +88,7 @@ BORDER = """canvas => {
 """How many pixels at the canvas's border are drawn, and whether anything is."""
 
 
-def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page: OpenPage) -> None:
+def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page) -> None:
     report = kernellab.load(FILE)
     assert isinstance(report, GraphReport)
     page = open_page(report.explore(), width=1020)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors.sources import SourcePosition
@@ -110,9 +109,7 @@ def test_gradients_lead_to_the_forward_operations(data: GraphView) -> None:
     assert shown >= 0.9 * called
 
 
-def test_kernels_that_are_launched_again_are_of_each_layer(
-    report: GraphReport, data: GraphView
-) -> None:
+def test_kernels_that_are_launched_again_are_of_each_layer(report, data) -> None:
     """Both blocks use one softmax kernel: its lines are of the buffers of both."""
     graph = report.graphs[0]
     (kernel,) = (one.code for one in graph.kernels if one.code.reused and "softmax" in one.name)
@@ -205,7 +202,7 @@ def test_an_empty_report_says_so() -> None:
     assert "nothing compiles" in view.still_html()
 
 
-def test_what_was_captured_and_not_lowered_is_drawn(messages: SnapshotAssertion) -> None:
+def test_what_was_captured_and_not_lowered_is_drawn(messages) -> None:
     second = node(1, shape=(2, 3), strides=(1, 2))
     frame = CapturedFrame(0, Level("fx", "", (node(0, strides=(1,)), second)), None)
     found = GraphReport(capture(frames=(frame,))).explore().data

@@ -14,7 +14,6 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide
-from tests.support.messages import Raised
 from tests.viz.annotation_cases import FILE, GPU, compilation, line_of
 
 
@@ -54,7 +53,7 @@ def test_cycles_of_lines_stand_on_the_kernels_source() -> None:
     assert "1.10 times" in words[1]
 
 
-def test_cycles_of_lines_that_have_no_code_are_refused(raised: Raised) -> None:
+def test_cycles_of_lines_that_have_no_code_are_refused(raised) -> None:
     raised(ProfileError, side_of, profile_of_lines(9999))
     raised(
         ProfileError, side_of, profile_of_lines(line_of("# the store"), "other"), match="thinned"

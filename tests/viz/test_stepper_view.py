@@ -10,7 +10,6 @@ import numpy
 import pytest
 import torch
 from playwright.sync_api import Page, expect
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.tracing.differences import last_writers
@@ -63,9 +62,7 @@ def test_every_value_and_all_memory_are_there_exactly(trace: Trace) -> None:
     assert json.loads(json.dumps(as_json(view)))["steps"][7]["line"] == 4
 
 
-def test_a_window_begins_with_what_was_there_before(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_window_begins_with_what_was_there_before(tmp_path, messages) -> None:
     events = Events(tmp_path)
     events.x = events.x.repeat(100)
     events.run(turns=200)
@@ -218,9 +215,7 @@ def test_what_a_widget_leaves_out_follows_the_steps_and_is_sent_when_asked() -> 
         numpy.testing.assert_array_equal(memory.reshape(300, 200), trace.memory("z_ptr", number))
 
 
-def test_requests_that_cannot_be_answered_say_why(
-    large: Trace, messages: SnapshotAssertion
-) -> None:
+def test_requests_that_cannot_be_answered_say_why(large, messages) -> None:
     view = large.show().data
     refused = answer(step_handlers(view), {"kind": "tensor", "tensor": 0})
     assert refused is not None
@@ -375,9 +370,7 @@ _LIVE = """async (data) => {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_kernel", [True, False], ids=["live", "the kernel is gone"])
-def test_a_widget_asks_its_kernel_for_what_was_left_out(
-    open_page: OpenPage, has_kernel: bool
-) -> None:
+def test_a_widget_asks_its_kernel_for_what_was_left_out(open_page, has_kernel: bool) -> None:
     x, z = torch.rand(300, 200), torch.zeros(300, 200)
     trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=4096, programs=[1])
     view = trace.show().data
@@ -523,9 +516,7 @@ def test_programs_are_picked_on_the_map(open_page: OpenPage, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(
-    open_page: OpenPage,
-) -> None:
+def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(open_page) -> None:
     right = torch.ones(32, 32)
     right[17, 9] = 3
     trace = kernellab.trace(
@@ -564,9 +555,7 @@ def test_long_lines_of_the_source_wrap_and_the_current_one_is_in_sight(open_page
 
 
 @pytest.mark.slow
-def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
-    open_page: OpenPage, tmp_path: Path
-) -> None:
+def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(open_page, tmp_path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     events = Events(tmp_path)
     Path(events.file).write_text(f"def total(x):\n    y = x  # {evil}\n")
@@ -607,9 +596,7 @@ def test_a_narrow_cell_shows_everything_by_scrolling(open_page: OpenPage, large:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(900, 800), (700, 600), (900, 300)])
-def test_slots_keep_their_places_and_what_a_step_did_is_in_sight(
-    open_page: OpenPage, width: int, height: int
-) -> None:
+def test_slots_keep_their_places_and_what_a_step_did_is_in_sight(open_page, width, height) -> None:
     trace = kernellab.trace(
         matmul, (2, 2), *(torch.ones(64, 64) for _ in range(3)), 64, 64, 64,
         *(64, 1, 64, 1, 64, 1), BLOCK_M=32, BLOCK_N=32, BLOCK_K=16,

@@ -16,7 +16,6 @@ import pytest
 from matplotlib.colors import LogNorm, to_hex
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul
@@ -26,7 +25,6 @@ from kernellab.viz.kit.data import answer, as_json
 from kernellab.viz.kit.figure import SEQUENTIAL
 from kernellab.viz.sweeps import SweepView, TuningView
 from tests.kernels.basic import add
-from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.support.sweeps import sweep, trial
@@ -129,7 +127,7 @@ def test_sizes_are_the_plots_lines_and_know_their_configs() -> None:
     assert all(point.config is None for point in view.sizes[0].lines[1].points)
 
 
-def test_sweeps_that_have_no_common_axis_are_shown_one_by_one(messages: SnapshotAssertion) -> None:
+def test_sweeps_that_have_no_common_axis_are_shown_one_by_one(messages) -> None:
     view = data_of(kernellab.Tunings([sweep(key={}), sweep(key={})]))
     assert view.sizes == ()
     assert view.plot == "times"
@@ -211,16 +209,14 @@ def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
         (kernellab.Tunings([small()]), {"compilations": [(3, 1)]}),
     ],
 )
-def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], raised: Raised) -> None:
+def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], raised) -> None:
     raised(ArgumentError, tuning.show, **options)
 
 
 # Doors
 
 
-def test_load_recognizes_sweeps_and_says_what_else_a_file_is(
-    tmp_path: Path, raised: Raised
-) -> None:
+def test_load_recognizes_sweeps_and_says_what_else_a_file_is(tmp_path, raised) -> None:
     assert repr(kernellab.load(RECORDED)).startswith("Tuning('matmul' for sm_90: 48 configs")
     assert isinstance(kernellab.load(SIZES), kernellab.Tunings)
     assert kernellab.show(kernellab.load(RECORDED)).data.title == "matmul"
@@ -243,9 +239,7 @@ def test_a_page_of_the_recorded_sweep_is_small(page_file: Path) -> None:
     assert page_file.stat().st_size < 1_500_000
 
 
-def test_the_table_and_the_picture_are_saved(
-    open_page: OpenPage, recorded: kernellab.Tuning
-) -> None:
+def test_the_table_and_the_picture_are_saved(open_page, recorded) -> None:
     sweep_page = open_page(kernellab.Tuning.load(RECORDED).show())
     sweep_page.wait_for_selector(".kl-tuning[data-ready]")
     sweep_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -283,9 +277,7 @@ def sweep_page(open_page: OpenPage, page_file: Path) -> Page:
 
 
 @pytest.mark.slow
-def test_a_point_says_all_numbers_and_its_row_is_lit(
-    sweep_page: Page, recorded: kernellab.Tuning
-) -> None:
+def test_a_point_says_all_numbers_and_its_row_is_lit(sweep_page, recorded) -> None:
     page, best = sweep_page, recorded.best
     times, said = best.timing, best.outcome.compiled
     assert times is not None
@@ -369,9 +361,7 @@ def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) 
 
 
 @pytest.mark.slow
-def test_a_heat_map_names_its_unit_and_colors_as_the_still_does(
-    sweep_page: Page, recorded: kernellab.Tuning
-) -> None:
+def test_a_heat_map_names_its_unit_and_colors_as_the_still_does(sweep_page, recorded) -> None:
     page = sweep_page
     page.get_by_role("radio", name="Heat map").click()
     fastest: dict[tuple[Any, Any], float] = {}
@@ -413,9 +403,7 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
 
 
 @pytest.mark.slow
-def test_a_narrow_cell_shows_times_and_the_whole_verdict(
-    open_page: OpenPage, page_file: Path, recorded: kernellab.Tuning
-) -> None:
+def test_a_narrow_cell_shows_times_and_the_whole_verdict(open_page, page_file, recorded) -> None:
     page = open_page(page_file, width=400)
     page.wait_for_selector(".kl-tuning[data-ready]")
     expect(page.locator("thead th").nth(1)).to_contain_text("us")
@@ -434,9 +422,7 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(
 
 
 @pytest.mark.slow
-def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
-    open_page: OpenPage,
-) -> None:
+def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(open_page) -> None:
     trials = [trial(number, None, BLOCK=2**number) for number in range(6)]
     found = [
         replace(
@@ -466,9 +452,7 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
 
 
 @pytest.mark.slow
-def test_without_a_gpu_estimates_are_drawn_and_those_to_measure_are_copied(
-    open_page: OpenPage,
-) -> None:
+def test_without_a_gpu_estimates_are_drawn_and_those_to_measure_are_copied(open_page) -> None:
     trials = tuple(trial(n, None, estimate=20.0 - n, BLOCK=2**n) for n in range(8))
     untimed = sweep(trials=trials, baselines={})
     page = open_page(untimed.show())
@@ -510,9 +494,7 @@ def test_times_are_percents_of_a_baseline_and_a_rectangle_is_a_space(sweep_page:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 700, 1000, 1400])
-def test_rows_have_one_line_and_the_configs_columns_stay(
-    open_page: OpenPage, page_file: Path, width: int
-) -> None:
+def test_rows_have_one_line_and_the_configs_columns_stay(open_page, page_file, width: int) -> None:
     page = open_page(page_file, width=width)
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(48)
@@ -567,9 +549,7 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
 
 
 @pytest.mark.slow
-def test_keys_go_from_config_to_config_and_open_one(
-    open_page: OpenPage, page_file: Path, recorded: kernellab.Tuning
-) -> None:
+def test_keys_go_from_config_to_config_and_open_one(open_page, page_file, recorded) -> None:
     page = open_page(page_file, dark=True)
     root = page.locator(".kl-tuning[data-ready]")
     expect(root).to_have_attribute("data-theme", "dark")

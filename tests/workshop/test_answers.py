@@ -15,7 +15,6 @@ from kernellab.errors import ArgumentError, CompileError, OptionError, source_li
 from kernellab.viz import registry
 from kernellab.viz.launch_tabs import tabs_for
 from kernellab.workshop import grader
-from tests.support.messages import Raised
 from tests.workshop import solutions, wrong
 
 SAID = [
@@ -68,17 +67,13 @@ def test_each_has_its_own_answer(name, kernel, reached, kind, line) -> None:
         assert not re.search(r" = [\d,]+\.|parameters of", answer.diagnostics[0].advice)
 
 
-def test_other_parameters_are_fixed_by_the_stubs_own_first_line(
-    messages,
-) -> None:
+def test_other_parameters_are_fixed_by_the_stubs_own_first_line(messages) -> None:
     (said,) = kernellab.exercise("add", solutions.clamp).diagnostics
     assert said.advice is not None
     assert said.advice == messages
 
 
-def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(monkeypatch) -> None:
     folder = grader.__file__.rpartition("/kernellab/")[0] + "/tests"
     monkeypatch.setattr("kernellab.workshop.grader._INSTALLED", (folder,))
     (said,) = kernellab.exercise("add", wrong.add_of_the_solution).diagnostics
@@ -188,7 +183,7 @@ def test_hints_go_step_by_step() -> None:
     assert all("tl.store" not in hint or "add" not in hint for hint in answer.hints)
 
 
-def test_bad_names_and_seeds_are_told(raised: Raised) -> None:
+def test_bad_names_and_seeds_are_told(raised) -> None:
     error = raised(ArgumentError, kernellab.exercise, "sofmax", solutions.softmax, match="sofmax")
     assert "softmax" in error.advice
     raised(ArgumentError, kernellab.exercise, solutions.softmax, "softmax")

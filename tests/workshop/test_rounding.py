@@ -1,7 +1,5 @@
 """Tolerances hold what single precision gives in other orders, and nothing that is farther off."""
 
-from collections.abc import Callable
-
 import numpy
 import pytest
 import torch
@@ -45,7 +43,7 @@ def column(rounded: Rounded) -> Rounded:
         ),
     ],
 )
-def test_other_orders_are_within(right: Rounded, computed: Callable[[], torch.Tensor]) -> None:
+def test_other_orders_are_within(right: Rounded, computed) -> None:
     assert is_within(computed(), right.within())
 
 
