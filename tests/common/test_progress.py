@@ -243,8 +243,7 @@ def seconds_of(clock: str) -> int:
 
 
 def test_what_remains_goes_by_all_the_time_that_has_passed(capsys) -> None:
-    bar = open_bar("trace matmul", 4, 18, wanted=True)
-    assert bar is not None
+    bar: Any = open_bar("trace matmul", 4, 18, wanted=True)
     bar.draw(1, 4, "programs", "")
     line = capsys.readouterr().err.split("\r")[-1]
     told = re.search(r"1/4 programs \[(\d+:\d+)<(\d+:\d+)\]", line)

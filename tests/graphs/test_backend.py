@@ -229,8 +229,7 @@ def test_recompilations_have_each_guard_that_failed() -> None:
     factor_failed = ("0/0", "factor == 1.5")
     size_failed = ("0/1", "tensor 'x' size mismatch at index 0. expected 3, actual 5")
     assert found == [("scaled", [factor_failed]), ("scaled", [size_failed, factor_failed])]
-    position = report.recompilations[0].failures[0].position
-    assert position is not None
+    position: Any = report.recompilations[0].failures[0].position
     assert position.line == line
     failed = {(guard.frame, guard.source) for guard in report.guards if guard.failed}
     assert failed == {("0/0", "L['factor']"), ("0/1", "L['x']")}

@@ -63,8 +63,7 @@ class Access:
         return tuple(faults[0].tolist()) if len(faults) else None
 
     def assert_is_the_fault(self, raised: OutOfBoundsAccess) -> None:
-        first = self.first_fault()
-        assert first is not None
+        first: Any = self.first_fault()
         assert (raised.program, raised.index) == (first[0], self.index[first] - self.origin)
         for lane, expected in zip(raised.place, first[1:]):
             assert lane in (0, expected)  # 0 along dimensions that the access does not depend on

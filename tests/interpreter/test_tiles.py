@@ -207,8 +207,7 @@ def test_only_masks_without_lanes_are_boxes() -> None:
     assert isinstance(box & lanes, np.ndarray)
     np.testing.assert_array_equal(box & lanes, box.elements() & lanes)
     assert as_box(lanes, (8,)) is None
-    everything = as_box(np.array([True, False]).reshape(2, 1), (8,))
-    assert everything is not None
+    everything: Any = as_box(np.array([True, False]).reshape(2, 1), (8,))
     np.testing.assert_array_equal(everything.elements(), [[True] * 8, [False] * 8])
 
 

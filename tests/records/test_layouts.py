@@ -634,8 +634,7 @@ def test_printed_a_line_a_tile() -> None:
     lines = str(layouts).splitlines()
     assert len(lines) == len(layouts)
     assert max(map(len, lines)) < 100
-    tile = next(one for one in layouts["accumulator"] if "#ttg.nvidia_mma" in one.encoding)
-    assert tile.position is not None
+    tile: Any = next(one for one in layouts["accumulator"] if "#ttg.nvidia_mma" in one.encoding)
     expected = f"accumulator, line {tile.position.line}: {tile.operation}, 128x128xf32, nvidia mma"
     assert lines[layouts.tiles.index(tile)] == expected
     assert any(line.endswith("dot op of nvidia mma") for line in lines)

@@ -97,7 +97,7 @@ def installed(folder: Path) -> Iterator[None]:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(os.environ[_ADDRESS])
     listening.listen(64)
-    server = subprocess.Popen(
+    server: Any = subprocess.Popen(
         [sys.executable, "-m", "tests.support.forked_kernels", str(listening.fileno())],
         pass_fds=[listening.fileno()],
         stdin=subprocess.PIPE,  # closed when this process ends, however that happens
@@ -113,7 +113,6 @@ def installed(folder: Path) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        assert server.stdin is not None
         server.stdin.close()
         server.wait()
 
@@ -294,8 +293,7 @@ def main() -> None:
 
     del IPython, kernellab, matplotlib, ml_dtypes, numpy, pandas, torch, triton, xdsl
     gc.freeze()  # collections in a kernel then leave the pages that it shares alone
-    start = _Server(socket.socket(fileno=int(sys.argv[1])), variables).serve()
-    assert start is not None
+    start: Any = _Server(socket.socket(fileno=int(sys.argv[1])), variables).serve()
     status = _run(start["argv"])
     # Python would free every object one by one, and copy each page that it shares with the server.
     atexit._run_exitfuncs()

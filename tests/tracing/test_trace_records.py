@@ -49,8 +49,7 @@ def test_a_line_of_a_helper_knows_the_line_that_called_it(trace: Trace) -> None:
     inside = trace[3]
     assert (inside.line, inside.function) == (9, "double")
     assert [(call.line, Path(call.file).name) for call in inside.calls] == [(5, "total.py")]
-    caller = trace.at(3).caller
-    assert caller is not None
+    caller: Any = trace.at(3).caller
     assert caller["k"] == 0
     assert trace[0].calls == ()
 
@@ -123,8 +122,7 @@ def test_memory_at_a_step(trace: Trace, raised) -> None:
 
 
 def test_find_goes_both_ways(trace: Trace) -> None:
-    first = trace.find(lambda v: v.acc.max() > 7)
-    assert first is not None
+    first: Any = trace.find(lambda v: v.acc.max() > 7)
     beyond = trace.find(lambda v: v.k == 1, after=first)
     last = trace.find(lambda v: v.k == 1, backwards=True)
     numbers = [step and step.number for step in (first, beyond, last)]
@@ -156,11 +154,10 @@ def changed_in_turn_two(k: int, tile: numpy.ndarray) -> numpy.ndarray:
 
 def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
     first, second = ran(tmp_path), ran(tmp_path, change=changed_in_turn_two)
-    found = first.diff(second)
+    found: Any = first.diff(second)
     assert found
     assert (found.kind, found.name, found.index) == ("value", "x", (5,))
     assert (found.actual, found.expected, found.count, found.size) == (21, 21.5, 1, 8)
-    assert found.step is not None
     assert (found.step.line, found.step.turns[0].number) == (4, 2)
     words = "they part at x[5]: 21 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
     assert words in repr(found)
@@ -179,8 +176,7 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
 )
 def test_a_scalar_that_differs_has_no_index(ours: Any, theirs: Any) -> None:
     assert difference_of_values("n", ours, ours, Tolerances(0.0, 0.0)) is None
-    apart = difference_of_values("n", ours, theirs, Tolerances(0.0, 0.0))
-    assert apart is not None
+    apart: Any = difference_of_values("n", ours, theirs, Tolerances(0.0, 0.0))
     assert (apart.element, apart.actual, apart.expected) == ("n", ours, theirs)
 
 
@@ -213,9 +209,8 @@ def test_diff_with_what_another_launch_left(trace: Trace, raised) -> None:
     right = expected_acc(3).astype(numpy.float32)
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
-    found = trace.diff({"z_ptr": right})
+    found: Any = trace.diff({"z_ptr": right})
     assert (found.kind, found.name, found.index, found.expected) == ("output", "z_ptr", (2,), -1)
-    assert found.step is not None
     assert found.step.line == 6
     with pytest.raises(ArgumentError, match="shape"):
         trace.diff({"z_ptr": right[:4]})

@@ -214,8 +214,7 @@ def test_evidence_of_another_kernel_is_refused(raised) -> None:
 
 
 def test_evidence_of_an_earlier_definition_is_refused(raised) -> None:
-    subject = case.checked().subject
-    assert subject is not None
+    subject: Any = case.checked().subject
     edited = dataclasses.replace(subject, source=subject.source.replace("i < n", "i <= n"))
     moved = SourcePosition("/another/file.py", subject.definition.line)
     lower = SourcePosition(subject.definition.file, subject.definition.line + 1)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import numpy
 import pytest
@@ -100,14 +101,12 @@ def of_hex(text: str) -> Color:
 
 def named(name: str) -> Color:
     """A color of the TypeScript."""
-    found = re.search(rf"const {name}: Color = \[(\d+), (\d+), (\d+)\]", PALETTE_TS)
-    assert found is not None
+    found: Any = re.search(rf"const {name}: Color = \[(\d+), (\d+), (\d+)\]", PALETTE_TS)
     return tuple(int(channel) for channel in found.groups())
 
 
 def kinds() -> list[Color]:
-    found = re.search(r"BLIND_SAFE: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
-    assert found is not None
+    found: Any = re.search(r"BLIND_SAFE: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
     return [of_hex(text) for text in re.findall(r"#[0-9a-f]{6}", found[1])]
 
 
@@ -123,10 +122,8 @@ def test_the_legend_of_the_stepper_has_the_colors_of_its_pictures() -> None:
 
 
 def test_lines_of_figures_and_of_the_browser_have_the_same_colors() -> None:
-    lines = re.search(r"LINES: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
-    ordered = re.search(r"ORDERED: readonly Color\[\] = \[(.+?)\n\];", PALETTE_TS, re.DOTALL)
-    assert lines is not None
-    assert ordered is not None
+    lines: Any = re.search(r"LINES: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
+    ordered: Any = re.search(r"ORDERED: readonly Color\[\] = \[(.+?)\n\];", PALETTE_TS, re.DOTALL)
     assert tuple(re.findall(r"#[0-9a-f]{6}", lines[1])) == palette.LINES
     found = re.findall(r"\[(\d+), (\d+), (\d+)\]", ordered[1])
     assert [tuple(map(int, one)) for one in found] == [of_hex(one) for one in palette.ORDERED]

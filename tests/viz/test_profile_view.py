@@ -3,6 +3,7 @@ Chromium.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -48,10 +49,8 @@ def test_the_answer_and_the_lines_are_those_of_the_profile(recorded: Profile) ->
 
 
 def test_the_timeline_has_every_event_by_row(recorded: Profile) -> None:
-    events = recorded.events
-    assert events is not None
-    timeline = timeline_of(events)
-    assert timeline is not None
+    events: Any = recorded.events
+    timeline: Any = timeline_of(events)
     assert sum(row.events for row in timeline.rows) == len(events) == len(timeline.events) // 20
     assert [(row.program, row.warp) for row in timeline.rows] == [
         (program, warp) for program in (0, 16) for warp in range(8)
@@ -68,14 +67,12 @@ def test_a_large_timeline_has_whole_programs() -> None:
     shape = (programs, warps, each)
     program, warp, turn = (axis.ravel() for axis in numpy.indices(shape))
     events = Events(program, warp, turn % 2, turn * 10, turn * 10 + 9, ("tt.load", "tt.dot"))
-    timeline = timeline_of(events)
-    assert timeline is not None
+    timeline: Any = timeline_of(events)
     assert timeline.left_out == "16 of 40 programs"
     assert timeline.kinds == ("copy", "dot")
     assert len(timeline.rows) == 16 * warps
     assert timeline_of(events.at(numpy.array([0]))) is None
-    one_warp = timeline_of(events.at(numpy.repeat(0, 70_000)))
-    assert one_warp is not None
+    one_warp: Any = timeline_of(events.at(numpy.repeat(0, 70_000)))
     assert [row.events for row in one_warp.rows] == [60_000] == [len(one_warp.events) // 20]
     assert one_warp.left_out == "60,000 of 70,000 events"
 

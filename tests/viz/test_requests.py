@@ -68,6 +68,5 @@ def test_a_problem_goes_back_in_words_and_other_messages_are_let_alone(told) -> 
 
 def test_the_page_that_is_sent_is_the_one_that_is_written(tmp_path) -> None:
     view = compilation_view(of_corpus("vector_add", "sm_90"))
-    sent = answer(view.all_handlers, {"kind": "page"})
-    assert sent is not None
+    sent: Any = answer(view.all_handlers, {"kind": "page"})
     assert sent.buffers == [view.to_html(tmp_path / "view.html").read_bytes()]

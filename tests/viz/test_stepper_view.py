@@ -105,8 +105,7 @@ def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
     last = view.values[-1]
     assert last.elements is not None
     blocks = elements(view, last.elements, (32, 4, 32, 4)).mean(axis=(1, 3))
-    picture = light.values[-1].elements
-    assert picture is not None
+    picture: Any = light.values[-1].elements
     assert picture.averaged
     numpy.testing.assert_allclose(elements(light, picture, (32, 32)), blocks, rtol=1e-6)
 
@@ -147,8 +146,7 @@ def test_a_small_picture_follows_what_is_written(shape: tuple[int, ...]) -> None
 def pictures_by_step(view: StepperView, name: str) -> Iterator[numpy.ndarray]:
     """What the browser makes of the picture of a tensor, step by step."""
     (number,) = (n for n, one in enumerate(view.arguments) if one.name == name)
-    found = view.arguments[number].elements
-    assert found is not None
+    found: Any = view.arguments[number].elements
     shape = (found.rows, found.columns) if found.averaged else view.arguments[number].shape
     shown = elements(view, found, shape).copy()
     for step in view.steps:
@@ -187,8 +185,7 @@ def test_the_picture_of_a_large_tensor_follows_the_steps(large: Trace) -> None:
 
 def asked_for(view: StepperView, kind: str, number: int) -> tuple[bytes, Any]:
     """What a live stepper is sent: bytes, and what says where in them."""
-    found = answer(step_handlers(view), {"kind": kind, kind: number})
-    assert found is not None
+    found: Any = answer(step_handlers(view), {"kind": kind, kind: number})
     (sent,) = found.buffers
     return sent, found.content["elements" if kind == "value" else kind]
 
@@ -217,12 +214,10 @@ def test_what_a_widget_leaves_out_follows_the_steps_and_is_sent_when_asked() -> 
 
 def test_requests_that_cannot_be_answered_say_why(large, messages) -> None:
     view = large.show().data
-    refused = answer(step_handlers(view), {"kind": "tensor", "tensor": 0})
-    assert refused is not None
+    refused: Any = answer(step_handlers(view), {"kind": "tensor", "tensor": 0})
     assert "262,144" in refused.content["problem"]
     for asked in ({"value": 10**6}, {"value": None}, {}):
         refused = answer(step_handlers(view), {"kind": "value", **asked})
-        assert refused is not None
         assert refused.content["problem"] == messages
 
 
@@ -317,8 +312,7 @@ def test_searches_breakpoints_and_the_watch_list(open_page: OpenPage, trace: Tra
     for step in (changes[0], changes[1], changes[1] + 3):
         step_to(page, step)
         state = trace.at(step)
-        scope = state if "acc" in state else state.caller
-        assert scope is not None
+        scope: Any = state if "acc" in state else state.caller
         expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
 
 

@@ -175,25 +175,20 @@ def test_compilations_are_kept_for_the_sweep_and_forgotten_by_a_merged_one() -> 
 def test_the_kernel_answers_with_explorers_texts_and_lined_up_passes() -> None:
     tuning = small()
     view = tuning.show()
-    found = answer(view.handlers, {"kind": "config", "config": 2})
-    assert found is not None
+    found: Any = answer(view.handlers, {"kind": "config", "config": 2})
     explorer = unpacked(found.buffers[0])
     assert explorer["sides"][0]["facts"][0] == ["warps", "8"]
-    text = answer(view.handlers, {"kind": "config text", "config": 2, "text": 0})
-    assert text is not None
+    text: Any = answer(view.handlers, {"kind": "config text", "config": 2, "text": 0})
     assert text.content["text"] == explorer["sides"][0]["texts"][0]["content"]
-    pair = answer(view.handlers, {"kind": "pair", "left": 1, "right": 2})
-    assert pair is not None
+    pair: Any = answer(view.handlers, {"kind": "pair", "left": 1, "right": 2})
     assert len(pair.content["pairs"]) == len(tuning.compare(1, 2).passes)
-    unknown = answer(sweep().show().handlers, {"kind": "config", "config": 0})
-    assert unknown is not None
+    unknown: Any = answer(sweep().show().handlers, {"kind": "config", "config": 0})
     assert "was read from a file, which does not contain the kernel" in unknown.content["problem"]
 
 
 def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
     view = small().show()  # config 4 has BLOCK=96, which is no power of two
-    found = answer(view.handlers, {"kind": "config", "config": 4})
-    assert found is not None
+    found: Any = answer(view.handlers, {"kind": "config", "config": 4})
     (side,) = unpacked(found.buffers[0])["sides"]
     assert "power of 2" in side["failure"]
     assert small().show(compilations=[1, 4]).data.pairs == ()
@@ -408,7 +403,6 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(open_page, page_file, r
     page.wait_for_selector(".kl-tuning[data-ready]")
     expect(page.locator("thead th").nth(1)).to_contain_text("us")
     cell = page.locator("tbody tr").first.locator("td").nth(2)
-    assert recorded.best.timing is not None
     expect(cell).to_have_text(in_microseconds(recorded.best.timing.median))
     box = box_of(cell)
     assert box["x"] + box["width"] < 380

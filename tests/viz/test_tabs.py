@@ -87,12 +87,10 @@ def test_a_finding_leads_to_the_step_that_does_it(findings: Any) -> None:
 def test_what_an_opened_view_asks_goes_to_its_own_handlers(findings, messages) -> None:
     tabs = tabs_of(findings)
     asked = {"kind": "within", "tab": "ir", "inner": {"kind": "text", "side": 0, "text": 1}}
-    early = answer(tabs.handlers, asked)
-    assert early is not None
+    early: Any = answer(tabs.handlers, asked)
     assert early.content["problem"] == messages
     opens(tabs, "ir", line=LOAD)
-    late = answer(tabs.handlers, asked)
-    assert late is not None
+    late: Any = answer(tabs.handlers, asked)
     assert "tt.func" in late.content["text"]
 
 
@@ -128,8 +126,7 @@ def test_a_launch_that_a_fault_stopped_leads_to_the_step_and_the_check() -> None
     assert dict(table.rows)["where"].startswith("program (3, 0, 0)")
     tabs: Any = view.tab_group
     at = opens(tabs, "steps", **table.links[0].at).content["at"]
-    trace = trace_in(tabs)
-    assert trace.fault is not None
+    trace: Any = trace_in(tabs)
     assert (at["step"], at["line"]) == (trace.fault.step, LOAD)
     assert "out-of-bounds" in repr(tabs.enter("check", {})[0])
     assert stopped_card(ArgumentError("n must be positive.")) is None
