@@ -81,7 +81,6 @@ class NotebookDebugger:
         self.ask(how, threadId=self.thread)
 
     def variables(self, frame: dict[str, Any]) -> dict[str, str]:
-        """The locals of a frame as the variables pane shows them."""
         return {one["name"]: one["value"] for one in self._listed(frame)}
 
     def rows(self, frame: dict[str, Any]) -> dict[str, str]:

@@ -52,7 +52,6 @@ class Session:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Session:
-    """Whoever sits at the debugger."""
     return Session(monkeypatch, capsys)
 
 

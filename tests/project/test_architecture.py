@@ -91,7 +91,6 @@ def is_declared(found: Import) -> bool:
 
 
 def goes_up(found: Import) -> bool:
-    """Return whether an import goes from a package to one above it."""
     if found.module.split(".")[0] != "kernellab":
         return False
     mine, theirs = package_of(module_name(ROOT / found.file)), package_of(found.module)
@@ -100,7 +99,6 @@ def goes_up(found: Import) -> bool:
 
 @cache
 def heights() -> dict[str, int]:
-    """Return each package with its position from the bottom up."""
     return {package: number for number, package in enumerate(packages())} | {"__main__": 99}
 
 
@@ -202,7 +200,6 @@ PUBLIC_IPYTHON = ("IPython", "IPython.display", "IPython.core.magic")
 
 
 def outside(found: Import, package: str, public: tuple[str, ...]) -> bool:
-    """Whether the import reaches into a part of `package` that is not public."""
     return found.module.split(".")[0] == package and found.module not in public
 
 
@@ -252,7 +249,6 @@ DOCUMENTED_ALL_THE_SAME = {
 
 
 def is_private(name: str) -> bool:
-    """Whether a part of a dotted name begins with one underscore."""
     return any(re.match(r"_(?!_)", part) for part in name.split("."))
 
 

@@ -53,7 +53,6 @@ def exponential(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @pytest.fixture
 def new_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes the rules back that a test adds."""
     monkeypatch.setattr(emitter, "RULES", dict(emitter.RULES))
 
 

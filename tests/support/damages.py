@@ -100,7 +100,6 @@ def json_damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def _swap(holder: Any, key: Any, other: tuple[Any, Any] | None) -> None:
-    """Two places have each other's values."""
     if other is not None:
         there, name = other
         holder[key], there[name] = deepcopy(there[name]), deepcopy(holder[key])

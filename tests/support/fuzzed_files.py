@@ -130,7 +130,6 @@ def look_at_compilation(found: Any) -> None:
 
 
 def look_at_trace(found: Any) -> None:
-    """Every step and variable, memory, both views."""
     repr(found)
     last = len(found) - 1
     _each(
@@ -153,7 +152,6 @@ def look_at_trace(found: Any) -> None:
 
 
 def look_at_sweeps(found: Any) -> None:
-    """Tables, cards, plots' data and the view."""
     repr(found)
     _each(lambda: _view(found), lambda: found.table.to_csv(), lambda: found.table.to_string())
     if not isinstance(found, kernellab.Tuning) and not found:
@@ -163,7 +161,6 @@ def look_at_sweeps(found: Any) -> None:
 
 
 def look_at_machine_code(found: Any) -> None:
-    """What the disassembler and the readers of its text make of it."""
     _each(
         lambda: found.resources,
         lambda: found.instructions,
@@ -172,7 +169,6 @@ def look_at_machine_code(found: Any) -> None:
 
 
 def look_at_profile(found: Any) -> None:
-    """The table, the words, the data."""
     _each(lambda: str(found), found.table, lambda: json.dumps(found.to_dict()))
 
 
@@ -298,12 +294,10 @@ def _notebook() -> bytes:
 
 
 def load_notebook(file: Path) -> Any:
-    """The answers in a notebook of a class folder."""
     return list(cells_of(file.rename(file.with_suffix(".ipynb"))))
 
 
 def load_outcome(file: Path) -> Any:
-    """What a sweep's cache has of a config."""
     with patch.dict(os.environ, {"KERNELLAB_CACHE_DIR": str(file.parent / "cache")}):
         store = Store(["a sweep"])
         store.put(["a config"], Outcome())
@@ -329,7 +323,6 @@ def outcome_damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def load_progress(file: Path) -> Any:
-    """A student's progress in a workshop's folder."""
     (file.parent / MARKER).touch()
     file.rename(file.parent / PROGRESS_FILE)
     with contextlib.chdir(file.parent):
@@ -398,8 +391,6 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong with a file."""
-
     kind: str
     seed: str
     what: str
@@ -467,7 +458,6 @@ def warm_up(kind: Kind, folder: Path) -> bytes:
 def findings(
     name: str, seeds: Iterator[str], folder: Path, seconds: float = SECONDS
 ) -> Iterator[Finding]:
-    """What goes wrong with damaged files of a kind."""
     kind = KINDS[name]
     content = warm_up(kind, folder)
     for seed in seeds:

@@ -15,8 +15,6 @@ Change = Callable[[Any], Any]
 
 
 class HostileFile(NamedTuple):
-    """A file, made when it is asked for."""
-
     kind: str
     content: Callable[[], bytes]
 

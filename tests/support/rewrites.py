@@ -105,8 +105,6 @@ def _call(
 
 
 def _read(text: str, **parts: ast.AST) -> ast.expr:
-    """Return an expression in which names stand for nodes."""
-
     class Filling(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return parts.get(node.id, node)

@@ -109,7 +109,6 @@ def test_what_never_completes_is_pending_to_the_end() -> None:
 
 
 def first(trace: Trace, code: str) -> int:
-    """The first step whose line has that code."""
     return next(step.number for step in trace if code in code_of(trace, step))
 
 

@@ -36,7 +36,6 @@ from tests.support.trace_events import Events
 
 
 def same(first: Trace, second: Trace) -> None:
-    """Both traces give the same answers."""
     assert (first.facts, first.sources) == (second.facts, second.sources)
     assert first.fault == second.fault
     assert [repr(step) for step in first] == [repr(step) for step in second]

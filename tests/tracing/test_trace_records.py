@@ -33,7 +33,6 @@ def expected_acc(turns: int) -> numpy.ndarray:
 
 
 def ran(folder: Path, largest: int = 1 << 16, again: Any = None, **run: Any) -> Trace:
-    """The trace of the events' program that ran so."""
     events = Events(folder, largest)
     events.run(**run)
     return events.trace(compute_again=again) if again else events.trace()

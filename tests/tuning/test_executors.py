@@ -126,8 +126,6 @@ class KillsWhenThreeAreDone(SweepProgress):
 
 
 class Scattered(tuple[Any, ...]):
-    """What a cluster's workers have."""
-
     status = "finished"
 
 

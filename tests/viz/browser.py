@@ -19,7 +19,6 @@ OPTIONS = [
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         try:

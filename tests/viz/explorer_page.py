@@ -34,12 +34,10 @@ def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def pane(page: Page, number: int) -> Locator:
-    """A pane, from 0."""
     return page.locator(".kl-pane").nth(number)
 
 
 def line_with(where: Locator, text: str) -> Locator:
-    """The first line on the screen that has a text."""
     return where.locator(".cm-line", has_text=text).first
 
 
@@ -75,7 +73,6 @@ def lit_numbers(where: Locator) -> set[int]:
 
 
 def shown_numbers(where: Locator) -> set[int]:
-    """The numbers of the lines on the screen."""
     return {
         int(text)
         for text in where.locator(".cm-lineNumbers .cm-gutterElement").all_inner_texts()

@@ -35,7 +35,6 @@ def free_port() -> int:
 
 
 def wait_for(address: str, seconds: float = 60) -> None:
-    """Wait until something answers there."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -100,8 +99,6 @@ def view(page: Page, cell: int, kind: str) -> Locator:
 
 @dataclass(frozen=True)
 class Jupyter:
-    """A running server."""
-
     address: str
     token: str
     folder: Path

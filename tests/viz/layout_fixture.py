@@ -72,7 +72,6 @@ def moved(source: RegisterLayout, destination: RegisterLayout) -> dict[str, int]
 
 
 def fixture() -> dict[str, Any]:
-    """The whole file."""
     made = layouts()
     first, second = made[0], made[1]
     assert isinstance(first, RegisterLayout)

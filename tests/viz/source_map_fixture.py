@@ -57,7 +57,6 @@ def answers(source_map: SourceMap) -> dict[str, dict[str, list[int]]]:
 
 
 def lines_of(source_map: SourceMap, stage: str) -> list[int]:
-    """Lines to ask for."""
     if stage == "source":
         return sorted({frame[1] for chain in source_map.chains for frame in chain if frame[0] == 0})
     tables: list[Any] = [

@@ -24,7 +24,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stages(page: Page) -> Locator:
-    """The three panes: source, TTGIR and SASS."""
     page.wait_for_selector("[data-ready]")
     page.locator(".kl-root").press("3")
     panes = page.locator(".kl-pane")

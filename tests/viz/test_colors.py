@@ -56,7 +56,6 @@ CLEARLY = 15.0
 
 
 def colors(theme: str) -> dict[str, str]:
-    """The variables of a theme."""
     found: dict[str, str] = {}
     for selector in THEMES[theme]:
         for body in re.findall(re.escape(selector) + r"\s*\{([^}]*)\}", STYLE):

@@ -248,7 +248,6 @@ def spoilt(value: Any) -> Any:
 
 
 def all_spoilt(data: Any) -> Any:
-    """A view's data with every text of users and compilers spoilt."""
     if isinstance(data, tuple):
         return tuple(map(all_spoilt, data))
     if not dataclasses.is_dataclass(data) or isinstance(data, type):
@@ -260,7 +259,6 @@ def all_spoilt(data: Any) -> Any:
 
 
 def view_of(data: IrView) -> View:
-    """A view of this data."""
     return View(data.title, lambda: data, lambda: [Card(data.title)])
 
 

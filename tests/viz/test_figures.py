@@ -267,12 +267,10 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path, ra
 
 
 def said(picture: Any) -> list[str]:
-    """The words of a picture."""
     return [html.unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", picture.svg())]
 
 
 def boxes(picture: Any) -> list[str]:
-    """The color of each box of a picture, row by row."""
     return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
 
 

@@ -179,7 +179,6 @@ def test_the_card_leads_to_the_levels(report: GraphReport) -> None:
 
 
 def capture(**changes: Any) -> GraphCapture:
-    """A capture of which nothing is known."""
     empty: tuple[Any, ...] = ()
     nothing = GraphCapture(
         "f", "h200", "sm_90", "2.13", empty, empty, empty, empty, empty, empty, "", 0.0

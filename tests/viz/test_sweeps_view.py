@@ -37,7 +37,6 @@ SIZES = SWEEPS / "tuning_h200_matmul_sizes.json"
 
 @pytest.fixture(scope="module")
 def recorded() -> kernellab.Tuning:
-    """The H200's sweep of a matrix product, with the kernel."""
     return kernellab.Tuning.load(RECORDED, kernel=matmul)
 
 
@@ -55,7 +54,6 @@ def page_file(recorded: kernellab.Tuning, tmp_path_factory: pytest.TempPathFacto
 
 
 def small(**changes: Any) -> kernellab.Tuning:
-    """A sweep of `add`, whose kernel is known."""
     changes = {
         "types": {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "z_ptr": "*fp32:16", "n": "i32"}
     } | changes

@@ -24,13 +24,11 @@ IMPORTS = "import triton\nimport triton.language as tl\n\n"
 
 
 def answer_to(exercise: str, cell: str, seed: int | None = None) -> Answer:
-    """Return the answer to the text of a cell."""
     code = Texts((SourcePart("<a cell>", cell),), exercise)
     return answered(exercise_named(exercise), code, seed)
 
 
 def cell(kernel: str, above: str = "") -> str:
-    """Return a cell with a kernel below other code."""
     above, kernel = textwrap.dedent(above).strip(), textwrap.dedent(kernel).strip()
     return f"{IMPORTS}{above}\n\n{kernel}\n"
 
@@ -342,12 +340,10 @@ WRONG = [
 
 
 def _reason(name: str) -> tuple[str, str]:
-    """Return the step and the kind for a patch by its name."""
     return ("", "ended-process") if "process's" in name else ("safe", "wrong-result")
 
 
 def _lie(name: str) -> tuple[str, str]:
-    """Return the step and the kind for a lie by its name."""
     kinds = {
         "the answer is not one": "ended-process",
         "the module has another signature": "kernel-lab-error",

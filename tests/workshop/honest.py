@@ -18,7 +18,6 @@ class Honest:
 
 
 def changed(exercise: str, *changes: tuple[str, str], above: str = "") -> str:
-    """Return a cell with the solution of an exercise, in which texts are replaced."""
     functions = {
         "matmul": (solutions.product, solutions.matmul),
         "linear_relu": (solutions.product, solutions.linear_relu),

@@ -128,7 +128,6 @@ FEWEST = 8
 
 
 def too_few(exercises: Iterable[Exercise]) -> list[str]:
-    """Return the names of exercises that do not have enough wrong kernels."""
     return [one.name for one in exercises if len(wrong_kernels(one)) < FEWEST]
 
 
@@ -139,7 +138,6 @@ def wrong_kernels(exercise: Exercise) -> list[Mutant]:
 
 
 def mutants_of(exercise: Exercise) -> list[Mutant]:
-    """Return the rewritten solutions of an exercise, each text once."""
     text = solution_text(exercise.name)
     found = {text: ""}
     for name, mutant in (*_by_hand(exercise, text), *rewritten(text, _names(exercise, text))):

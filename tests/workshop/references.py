@@ -102,5 +102,4 @@ def bound(kernel: Any, exercise: str, number: int = -1) -> BoundLaunch:
 
 
 def solution(exercise: str) -> Any:
-    """The course's own kernel."""
     return getattr(solutions, exercise)

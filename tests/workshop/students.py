@@ -533,7 +533,6 @@ def _answers(text: str) -> list[Mistake]:
 
 
 def _cell(exercise: str, body: str) -> str:
-    """Return a cell with the body of a kernel below what the stub has above it."""
     stub = exercise_named(exercise).stub
     above, decorator = re.split(r"^(@\w+\.jit\n)", stub, flags=re.MULTILINE)[:2]
     return f"{IMPORTS}{above}{decorator}{exercise_named(exercise).first_line}\n{body}"

@@ -53,7 +53,6 @@ def solution(exercise: Exercise) -> Mutant:
 
 
 def is_right(one: Mutant, seed: int) -> bool:
-    """Return what `kernellab.exercise` says."""
     return answer_to(one.exercise, one.cell, seed).is_right
 
 

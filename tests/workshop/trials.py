@@ -34,7 +34,6 @@ class Launches:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """The launches."""
         draw = Draw(self.seed)
         cases = list(self.exercise.cases(draw))
         if self.exercise.priced is not None:
@@ -42,7 +41,6 @@ class Launches:
         return cases
 
     def right(self, number: int) -> Mapping[str, Within]:
-        """Return the right results of a launch."""
         if number not in self._right:
             self._right[number] = self.exercise.right_results(self.cases[number])
         return self._right[number]
@@ -68,7 +66,6 @@ class Trial:
         return None
 
     def is_wrong(self, launches: Launches, number: int) -> bool:
-        """Return whether a launch fails, or gives a wrong result."""
         case = launches.cases[number]
         arguments = {
             name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
@@ -91,7 +88,6 @@ class Trial:
 
 
 def loaded(text: str, name: str, folder: Path) -> Any:
-    """Return the kernel of a cell, defined in a file in a folder."""
     return getattr(imported(folder / f"kernel_{len(list(folder.iterdir()))}.py", text), name)
 
 
@@ -101,7 +97,6 @@ def _unwritten(value: torch.Tensor) -> torch.Tensor:
 
 
 def trials_of(mutants: Iterable[Mutant], folder: Path) -> list[Trial]:
-    """Return a trial of each kernel; their files are written to a folder."""
     return [Trial(mutant, folder) for mutant in mutants]
 
 
