@@ -27,12 +27,7 @@ from kernellab.errors import (
     source_lines,
 )
 from kernellab.graphs.report import GraphReport
-from kernellab.interpreter.execution.program import (
-    StoredCode,
-    kept_number,
-    load_stored,
-    save_stored,
-)
+from kernellab.interpreter.execution import program
 from kernellab.profiling.profiles.records import ProfiledLine
 from kernellab.tuning.files import Store
 from kernellab.tuning.records import Outcome
@@ -185,15 +180,15 @@ def test_a_report_without_a_given_name_follows_no_link(tmp_path, monkeypatch) ->
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
 def test_code_in_another_users_cache_is_not_loaded(tmp_path, make) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
+    stored = program.StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
     good = own_folder(tmp_path / "good")
-    save_stored(good / "a.code", stored)
-    assert load_stored(good / "a.code") is not None
+    program.save_stored(good / "a.code", stored)
+    assert program.load_stored(good / "a.code") is not None
     make(tmp_path / "bad", tmp_path)
     (tmp_path / "bad/a.code").write_bytes((good / "a.code").read_bytes())
-    assert load_stored(tmp_path / "bad/a.code") is None
+    assert program.load_stored(tmp_path / "bad/a.code") is None
     (good / "link.code").symlink_to(good / "a.code")
-    assert load_stored(good / "link.code") is None
+    assert program.load_stored(good / "link.code") is None
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
@@ -220,12 +215,12 @@ def put_outcome(folder: Path) -> None:
 
 
 def put_code(folder: Path) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
-    save_stored(own_folder(folder / "code") / "a.code", stored)
+    stored = program.StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
+    program.save_stored(own_folder(folder / "code") / "a.code", stored)
 
 
 def put_number(folder: Path) -> None:
-    kept_number(own_folder(folder / "code") / "a.code", "writes", lambda: 7)
+    program.kept_number(own_folder(folder / "code") / "a.code", "writes", lambda: 7)
 
 
 def put_progress(folder: Path) -> None:

@@ -17,12 +17,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from kernellab.compiler.analyses.records import (
-    SharedBuffer,
-    SharedMemory,
-    TensorBuffer,
-    TensorMemory,
-)
+from kernellab.compiler.analyses import records
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit import palette
@@ -85,7 +80,7 @@ def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
 # Shared memory over time
 
 
-def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
+def rectangles(memory: records.SharedMemory) -> list[tuple[float, float, float, float]]:
     """First operation, offset, operations, bytes of each rectangle of the picture."""
     patches = memory.plot().figure.axes[0].patches
     return [
@@ -95,19 +90,19 @@ def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
     ]
 
 
-def words(memory: SharedMemory) -> str:
+def words(memory: records.SharedMemory) -> str:
     return re.sub(r"<[^>]*>", "\n", memory.plot().svg())
 
 
-def buffer(name: str, offset: int, size: int, first: int, last: int) -> SharedBuffer:
-    return SharedBuffer(
+def buffer(name: str, offset: int, size: int, first: int, last: int) -> records.SharedBuffer:
+    return records.SharedBuffer(
         name, "ttg.local_alloc", offset, size, first, last, SourcePosition("k.py", 7, 3)
     )
 
 
-def memory_of(*buffers: SharedBuffer) -> SharedMemory:
+def memory_of(*buffers: records.SharedBuffer) -> records.SharedMemory:
     total = max(one.end for one in buffers)
-    return SharedMemory(
+    return records.SharedMemory(
         buffers, total, "llir.allocate_shared_memory_nv", "k", ((0, SourcePosition("k.py", 7, 3)),)
     )
 
@@ -152,7 +147,7 @@ def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
     assert {at: memory.bytes_in_use(at) for at in range(14)} == taken
     assert memory.busiest_operation == 5
     assert memory.bytes_in_use(5) == 150
-    assert SharedMemory((), 0, "").busiest_operation is None
+    assert records.SharedMemory((), 0, "").busiest_operation is None
 
 
 @pytest.mark.slow
@@ -202,11 +197,11 @@ def test_tensor_memory_has_the_compilers_columns() -> None:
 
 
 def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
-    lower = TensorBuffer("a", "ttng.tmem_alloc", 0, 64, 0, 64, 1, 9, None)
+    lower = records.TensorBuffer("a", "ttng.tmem_alloc", 0, 64, 0, 64, 1, 9, None)
     upper = replace(lower, name="b", row=16)
-    whole = TensorBuffer("c", "ttng.tmem_alloc", 64, 32, 0, 128, 2, 8, None)
+    whole = records.TensorBuffer("c", "ttng.tmem_alloc", 64, 32, 0, 128, 2, 8, None)
     assert not lower.overlaps(upper)
-    memory = TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
+    memory = records.TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
     patches = memory.plot().figure.axes[0].patches
     drawn = [
         (one.get_xy()[1], one.get_height())
