@@ -356,8 +356,6 @@ def high_products(dtype):
     yield {"out_ptr": np.array(wrapped, dtype=as_numpy(x).dtype)}
 
 
-# Conversions
-
 SPECIAL = [
     0.0, -0.0, 1.5, -1.5, 2.5, 300.0, -300.0, 447.0, 464.0, 465.0, 480.0, 1e4, 57344.0, 61439.0,
     61440.0, 65504.0, 65519.0, 65520.0, 1e6, -1e6, 3e9, -3e9, 1e19, -1e19, 4e19, 3.4e38, math.inf,
@@ -517,9 +515,6 @@ def same_bits(source, target):
     x = normal(N).to(source)
     yield dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
     yield {"out_ptr": x.view(target)}
-
-
-# Index arithmetic and constants
 
 
 @case("index_as_data", arithmetic.index_as_data, (4,))

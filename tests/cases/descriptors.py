@@ -188,9 +188,6 @@ def reduced_into(how: str, dtype: torch.dtype) -> Case:
     )
 
 
-# Block pointers
-
-
 @case("padded_blocks-{}", descriptors.padded_blocks, (2,))
 def padded_blocks(padding):
     x = normal(9, 6)

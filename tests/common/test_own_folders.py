@@ -268,9 +268,6 @@ def test_inductors_folder_of_another_user_is_an_error(tmp_path, monkeypatch) -> 
     assert not ran.exists()
 
 
-# What someone else's file names on this machine
-
-
 SECRET = "s3cret-0f-the-reader"
 
 
@@ -346,9 +343,6 @@ def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, saved)
         words = shown(opened, tmp_path)
         assert SECRET not in words
         assert f"PATH={os.environ['PATH']}"[:40] not in words
-
-
-# Links in folders
 
 
 @pytest.mark.parametrize("is_pipe", [False, True])

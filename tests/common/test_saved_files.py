@@ -78,9 +78,6 @@ def test_hostile_files_take_no_time_and_no_memory(name, tmp_path) -> None:
         assert Forked(measured).result(300) is None or Forked(measured).result(300) is None
 
 
-# Texts that a terminal or a page would obey
-
-
 MARK = "\x1b]0;a title\x07\x1b[2J\r\u202e'\"></script><img src=x onerror=alert(1)>"
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

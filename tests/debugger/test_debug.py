@@ -378,9 +378,6 @@ def test_what_cannot_be(keywords: dict[str, Any], raised) -> None:
     )
 
 
-# Launches in a program that pdb runs
-
-
 def pdb_over(launch: Callable[[], Any], commands: str) -> str:
     """What pdb prints while it runs a launch with these commands."""
     printed = io.StringIO()

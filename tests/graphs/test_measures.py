@@ -75,9 +75,6 @@ def test_a_measure_refuses_bad_input(report: GraphReport, raised) -> None:
     raised(NotRecorded, GraphReport(report.capture).ablation)
 
 
-# Two reports of torch.compile, compared kernel by kernel
-
-
 X, W = torch.rand(64, 128), torch.rand(128, 200, requires_grad=True)
 
 

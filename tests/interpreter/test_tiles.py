@@ -151,9 +151,6 @@ def test_merging_what_programs_have_gone_through(data) -> None:
         assert_alike(Pair(merged, np.where(active[:, None, None], new.model, old.model)))
 
 
-# What random trees seldom meet
-
-
 def test_bounds_and_boxes_stay_symbolic() -> None:
     """That they do is what makes loads slices; this fails if a change makes everything an array."""
     rows = tiles.splat(np.array([0, 8], np.int32), 1) + tiles.make_range(0, 8)

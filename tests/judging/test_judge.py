@@ -135,8 +135,6 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     assert [each.get("type") for each in suite.iter("failure")] == ["wrong-result"]
 
 
-# Other tasks than a softmax
-
 OTHERS, UNUSUAL = FOLDER / "other_kernels.py", FOLDER / "unusual.py"
 SIZES: dict[str, tuple[Any, ...]] = {
     "matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "relu": ((6, 20), (20,)),
@@ -194,9 +192,6 @@ def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None
     verdict = kernellab.judge(submission, REFERENCES[task], [case])
     assert verdict.kind in kinds, str(verdict)
     assert bool(verdict) == (kinds == [""])
-
-
-# Kernels, with a grid
 
 
 @triton.jit
@@ -367,9 +362,6 @@ def test_every_target_is_compiled() -> None:
     verdict = judged(HONEST, "plain", targets=("sm_80", "sm_90", "gfx942"), unseen=())
     assert verdict, str(verdict)
     assert {kernel.target for kernel in verdict.kernels} == {"sm_80", "sm_90", "gfx942"}
-
-
-# What is not a submission, and references that do not work
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,6 @@ def _parsed() -> None:
         tree_of(file)
 
 
-# Packages and their order
-
-
 @cache
 def packages() -> list[str]:
     """The packages of docs/architecture.md, from the bottom up, such as "errors"."""
@@ -193,8 +190,6 @@ def test_only_the_list_names_a_detector() -> None:
     assert_none(found for found in imports if found.module.startswith(f"{folder}."))
 
 
-# Other people's private names
-
 PUBLIC_TRITON = ("triton", "triton.language", "triton.testing")
 PUBLIC_IPYTHON = ("IPython", "IPython.display", "IPython.core.magic")
 
@@ -325,9 +320,6 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_the_version_is_said_once() -> None:
     assert kernellab.__version__ == PROJECT["version"] == importlib.metadata.version("kernellab")
-
-
-# Dependencies: declared = used = explained
 
 
 def declared(*groups: str) -> set[str]:

@@ -55,9 +55,6 @@ def assert_held(held: numpy.ndarray, row: Any, column: Any) -> None:
     assert (held == numpy.stack(numpy.broadcast_arrays(row, column), -1)).all()
 
 
-# The seeds' pictures
-
-
 def test_two_by_two_on_eight_threads() -> None:
     layout = blocked((2, 2), (1, 1), (2, 2), (2, 1), (1, 0))
     picture = "Layout(0,0)={0,4}, (0,1)={1,5}, (1,0)={2,6}, (1,1)={3,7}"
@@ -79,9 +76,6 @@ def test_blocked_by_hand() -> None:
     assert layout.contiguous == (2, 2)
     assert layout.order == (1, 0)
     assert (layout.registers_per_thread, layout.lanes, layout.warps) == (4, 32, 2)
-
-
-# mma.sync, by the PTX manual
 
 
 def mma_result(shape: tuple[int, int]) -> RegisterLayout:
@@ -336,9 +330,6 @@ def test_rotating_layouts_compile_to_the_code_of_their_linear_layouts(
     code = llvm_with(layout.encoding)
     assert code == llvm_with(linear.encoding)
     assert code != llvm_with(swizzled.encoding)
-
-
-# Other families, and what is derived
 
 
 def test_slice_and_linear() -> None:

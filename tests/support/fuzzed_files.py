@@ -73,11 +73,6 @@ class Kind:
     refused: type[KernelLabError] = ArchiveError
 
 
-# --------------------------------------------------------------------------------------------------
-# Looking
-# --------------------------------------------------------------------------------------------------
-
-
 def _each(*looks: Callable[[], Any]) -> None:
     """Look in every way; what is documented may be raised by each."""
     for look in looks:
@@ -208,11 +203,6 @@ def look_at_report(found: Any) -> None:
             lambda graph=graph: [graph.positions(kernel) for kernel in graph.kernels],  # type: ignore[misc]
             lambda graph=graph: (graph.fusions, graph.launches, graph.loop_ir),  # type: ignore[misc]
         )
-
-
-# --------------------------------------------------------------------------------------------------
-# Kinds
-# --------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -382,11 +372,6 @@ KINDS: Mapping[str, Kind] = {
         Kind("progress", _progress, json_damaged, str, load_progress),
     )
 }  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------
-# Runs
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -338,9 +338,6 @@ def random_noise(device: str) -> Made:
     return (lambda x: x + torch.randn_like(x) * 0.1), (torch.randn(300, device=device),)
 
 
-# Larger parts
-
-
 @case()
 def rotary(device: str) -> Made:
     def function(x: Any, cosine: Any, sine: Any) -> Any:

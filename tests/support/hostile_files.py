@@ -294,8 +294,6 @@ SWEEPS: Mapping[str, Change] = {
 }
 
 
-# Files of other tools
-
 _DUMP = "// -----// IR Dump Before {0} ({0}) ('builtin.module' operation) //----- //\n{1}"
 _TABLE = '"Kernel Name","k"\n"Address","Source","# Samples"'
 

@@ -381,8 +381,6 @@ def _missing_statement(node: ast.AST, names: Names) -> Iterator[ast.AST]:
             yield ast.Pass()
 
 
-# Asynchronous operations
-
 _ORDERING = (
     r"\.(wait|wait_group|commit_group|store_wait|expect|arrive|init)$|^fence_|_store$|_load$"
 )

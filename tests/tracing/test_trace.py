@@ -533,9 +533,6 @@ def test_a_kernel_that_was_defined_anew_is_told(tmp_path, monkeypatch, messages)
     assert trace.notices_now()[0] == messages
 
 
-# Tiles larger than what is kept of a variable, and wrong results
-
-
 SIDE = 256
 SIZE = SIDE * SIDE
 FIRST_STORE, ATOMIC, LAST_STORE = 3, 5, 6

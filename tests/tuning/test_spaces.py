@@ -139,9 +139,6 @@ def test_parameters_that_are_called_as_results_have_columns_of_their_own() -> No
     assert (list(best["GPU"]), list(best["registers (parameter)"])) == (["NVIDIA H200"], [0])
 
 
-# Autotuned launches leave their timings behind, as a GPU's would
-
-
 def autotuned_kernel(times, blocks=(32, 64, 128), **options):
     """An autotuned kernel whose times are made up, and whose launches do nothing."""
 

@@ -49,9 +49,6 @@ def notes_of(origin: str, *evidence: Any) -> list[MarginNote]:
     return [note for note in notes if note.origin.startswith(origin)]
 
 
-# A check
-
-
 def test_findings_stand_on_their_lines_with_words_and_advice(messages) -> None:
     (finding,) = case.checked()
     (note,) = notes_of("check", case.checked())
@@ -85,9 +82,6 @@ def test_what_may_be_meant_is_a_warning() -> None:
     )
     found = notes_of("check", made)
     assert [(one.severity, one.line) for one in found] == [("warning", place.line), ("error", 0)]
-
-
-# Accesses
 
 
 def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
@@ -154,9 +148,6 @@ def test_accesses_of_operations_that_are_not_found_stand_on_the_kernels_lines() 
     assert set(metric.values) == {case.line_of("# strided"), case.line_of("# the store")}
 
 
-# A profile
-
-
 @pytest.mark.slow
 def test_a_profile_lines_up_with_the_machine_code() -> None:
     profile, code = case.profiled(), case.compilation().instructions
@@ -201,9 +192,6 @@ def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
     (side,) = view.data.sides
     assert {note.line for note in side.notes if note.words.startswith("out-of-bounds")} == {0}
     assert "out-of-bounds" in repr(view)
-
-
-# What is refused
 
 
 def test_evidence_of_another_kernel_is_refused(raised) -> None:
@@ -254,9 +242,6 @@ def test_a_profile_of_other_machine_code_is_refused_where_it_parts(raised) -> No
 def test_what_is_no_evidence_is_refused(raised) -> None:
     raised(ArgumentError, show, case.compilation(), 3)
     raised(ArgumentError, show, blocked((32,), [1], [32], [1], [0]), case.checked())
-
-
-# Two compilations, and the still
 
 
 @pytest.mark.slow

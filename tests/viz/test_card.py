@@ -237,9 +237,6 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _below(subclass)
 
 
-# The cards of a diagnosis and of accesses
-
-
 @pytest.fixture(scope="module")
 def slow() -> Diagnosis:
     """Why a small launch is slow: two findings, one of them on a line."""

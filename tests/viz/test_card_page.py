@@ -68,9 +68,6 @@ def test_what_a_caret_points_to_is_marked_in_its_line(open_page) -> None:
     expect(page.get_by_text("^", exact=True)).to_have_count(0)
 
 
-# The page of a class
-
-
 ADD = ("add", "First kernels", "1.ipynb", "compiles", "out-of-bounds")
 MISTAKES = Grades((
     Grade("/c/ann", *ADD, "this load reads x_ptr[128]", 5, "x = tl.load(x_ptr + offsets)"),

@@ -173,9 +173,6 @@ def test_labels_have_contrast_on_every_color() -> None:
         assert max(contrast(text, ink) for ink in ("#000000", "#ffffff")) >= 4.5, color
 
 
-# The explorer's colors, in both themes
-
-
 CODE = (
     "t-comment", "t-string", "t-value", "t-symbol", "t-attribute", "t-type", "t-keyword",
     "t-number", "ink",

@@ -53,9 +53,6 @@ def numbered(text: TextData) -> dict[int, str]:
     return dict(zip(numbers, lines))
 
 
-# The contract
-
-
 def test_the_typescript_knows_the_same_data() -> None:
     assert view_types.PAGE.read_text() == view_types.page(), "run python tools/view_types.py"
 
@@ -78,9 +75,6 @@ def test_the_fixture_of_the_typescript_has_pythons_answers() -> None:
     source_map = SourceMap.from_json(fixture["map"])
     assert fixture["answers"] == source_map_fixture.answers(source_map)
     assert sum(len(lines) for lines in fixture["answers"].values()) > 500
-
-
-# Texts
 
 
 @pytest.mark.parametrize(
@@ -135,9 +129,6 @@ def test_empty_texts_and_strange_ones() -> None:
         readable("mlir", "#loc = loc(unknown)\nmodule {\n}")
     )
     assert readable("nothing that we know", "a\nb").content == "a\nb"
-
-
-# Passes, notes, machine code
 
 
 @pytest.mark.slow
@@ -236,9 +227,6 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == {"nvdisasm": 1, "xDSL": 1}
 
 
-# Size
-
-
 def test_a_matmul_is_sent_at_once() -> None:
     assert len(packed(view_of_matmul())) <= 400_000
 
@@ -257,9 +245,6 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
         key=lambda n: len(view.sides[0].texts[n].content or "") * (n not in stages),
     )
     assert largest in missing
-
-
-# Comparisons, failures, other things
 
 
 @pytest.mark.slow

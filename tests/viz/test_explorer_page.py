@@ -155,9 +155,6 @@ def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
     assert "ttgir.pipeline" in text
 
 
-# Bad input
-
-
 def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")

@@ -219,9 +219,6 @@ def test_tab_reaches_everything_and_shows_where_it_is(open_page, pages) -> None:
     expect(chosen).to_be_focused()
 
 
-# What the IR explorer does with what no one wishes for
-
-
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
 WORDS = {
     "IrView": ("title",), "IrSide": ("name", "kernel", "target", "facts", "failure", "notice"),
@@ -267,9 +264,6 @@ def assert_nothing_ran(page: Page) -> None:
     assert page.locator("img").count() == 0
 
 
-# Hostile texts
-
-
 @pytest.mark.parametrize("sides", [1, 2])
 def test_no_text_is_html(open_page: OpenPage, addition: Compilation, sides: int) -> None:
     shown = addition if sides == 1 else kernellab.compare(addition, compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=512))  # fmt: skip
@@ -291,9 +285,6 @@ def test_no_text_is_html(open_page: OpenPage, addition: Compilation, sides: int)
         if summary.is_visible():
             summary.click()
     assert_nothing_ran(page)
-
-
-# Nearly nothing
 
 
 @triton.jit
@@ -323,9 +314,6 @@ def test_one_stage_and_no_pass(open_page: OpenPage, addition: Compilation) -> No
     for key in ("1", "2", "3", "]", "}", "n", ".", "w", "/"):
         page.locator(".kl-root").press(key)
     expect(pane(page, 0)).to_contain_text("def add(")
-
-
-# Huge texts
 
 
 def after_passes(data: IrView, *contents: str) -> IrView:

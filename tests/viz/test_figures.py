@@ -27,8 +27,6 @@ from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
 from tests.support.source_files import ROOT
 
-# Colors
-
 
 def test_the_palette_is_the_front_ends() -> None:
     script = (ROOT / "js/src/palette.ts").read_text()
@@ -75,9 +73,6 @@ def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
         assert (rcParams["font.size"], rcParams["axes.facecolor"]) == (30, "#ff0000")
     finally:
         rcParams["font.size"], rcParams["axes.facecolor"] = before
-
-
-# Shared memory over time
 
 
 def rectangles(memory: records.SharedMemory) -> list[tuple[float, float, float, float]]:
@@ -256,9 +251,6 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path, ra
     pixels = matplotlib.image.imread(BytesIO(first._repr_png_()))
     assert pixels[0, -1, 3] == 0
     assert numpy.unique(pixels[..., 3]).size > 1
-
-
-# Layouts
 
 
 def said(picture: Any) -> list[str]:

@@ -175,9 +175,6 @@ def test_the_card_leads_to_the_levels(report: GraphReport) -> None:
     assert (link.words, link.tab_id) == ("Explore", "graph")
 
 
-# Bad input
-
-
 def capture(**changes: Any) -> GraphCapture:
     empty: tuple[Any, ...] = ()
     nothing = GraphCapture(

@@ -112,9 +112,6 @@ def test_a_layout_is_displayed_by_its_view_unless_it_is_too_large(monkeypatch) -
     assert displayed(mma()) is None
 
 
-# In a browser
-
-
 def canvas(page: Page, number: int) -> Locator:
     return page.locator(".kl-grid-box canvas:last-child").nth(number)
 
@@ -284,9 +281,6 @@ def test_a_narrow_cell_another_slice_and_foreign_text(open_page) -> None:
     for _ in range(40):
         canvas(page, 1).press("ArrowDown")
     expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
-
-
-# Two memories, colors, and what is pointed at when the picture changes
 
 
 def of_both_memories() -> tuple[RegisterLayout, Layout]:

@@ -112,9 +112,6 @@ def test_of_samples_those_of_stalled_warps_are_separate() -> None:
     ]
 
 
-# In Chromium
-
-
 @pytest.fixture(scope="module")
 def page_file(recorded: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     view = kernellab.show(recorded)

@@ -82,9 +82,6 @@ def test_the_state_of_widgets_holds_the_bundle_once(live: nbformat.NotebookNode)
     assert sum(one["model_name"] == "AnyModel" for one in models) == len(KINDS)
 
 
-# In a browser
-
-
 @pytest.mark.parametrize("state", ["live", "saved"])
 def test_a_page_of_nbconvert_shows_each_still_once(request, chromium, tmp_path, state: str) -> None:
     file = tmp_path / "views.ipynb"

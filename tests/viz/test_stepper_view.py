@@ -26,8 +26,6 @@ from tests.kernels.traced import beyond, counted, filled
 from tests.support.trace_events import Events
 from tests.viz.browser import OpenPage, box_of
 
-# Data
-
 
 def elements(view: StepperView, found: ElementsData, shape: tuple[int, ...]) -> numpy.ndarray:
     dtype = numpy.dtype("uint8" if found.dtype == "bool" else found.dtype)
@@ -219,9 +217,6 @@ def test_requests_that_cannot_be_answered_say_why(large, messages) -> None:
     for asked in ({"value": 10**6}, {"value": None}, {}):
         refused = answer(step_handlers(view), {"kind": "value", **asked})
         assert refused.content["problem"] == messages
-
-
-# Pages
 
 
 def step_to(page: Page, number: int) -> None:

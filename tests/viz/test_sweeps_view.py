@@ -65,9 +65,6 @@ def data_of(tuning: Any, **options: Any) -> TuningView:
     return found
 
 
-# Data
-
-
 def test_every_config_is_there_with_the_tables_numbers(recorded: kernellab.Tuning) -> None:
     view, table = data_of(recorded), recorded.table
     columns = {
@@ -134,9 +131,6 @@ def test_sweeps_that_have_no_common_axis_are_shown_one_by_one(messages) -> None:
     both = data_of(kernellab.Tunings([sweep()]), others=[other])
     assert [one.name for one in both.sweeps] == ["add, n=1000", "other, n=5"]
     assert [line.name for line in both.sizes[0].lines if not line.is_baseline] == ["add", "other"]
-
-
-# Compilations
 
 
 @pytest.mark.slow
@@ -206,9 +200,6 @@ def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], rais
     raised(ArgumentError, tuning.show, **options)
 
 
-# Doors
-
-
 def test_load_recognizes_sweeps_and_says_what_else_a_file_is(tmp_path, raised) -> None:
     assert repr(kernellab.load(RECORDED)).startswith("Tuning('matmul' for sm_90: 48 configs")
     assert isinstance(kernellab.load(SIZES), kernellab.Tunings)
@@ -249,9 +240,6 @@ def test_the_table_and_the_picture_are_saved(open_page, recorded) -> None:
     assert download.value.suggested_filename.endswith(".png")
     with Image.open(download.value.path()) as picture:
         assert len(picture.convert("RGB").getcolors(1 << 20) or ()) > 10
-
-
-# Pages
 
 
 def table_column(page: Page, number: int) -> list[str]:
