@@ -243,11 +243,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return x / 4
 
 
-def _halved_gradient(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-    return gradient / 2
-
-
-_halved.register_autograd(_halved_gradient)
+_halved.register_autograd(lambda _, gradient: gradient / 2)
 
 
 @pytest.mark.usefixtures("carried")

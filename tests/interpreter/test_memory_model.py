@@ -76,7 +76,8 @@ def accesses(draw: Any) -> Access:
     start = draw(st.integers(0, size))
     numbers = torch.arange(size) % 100
     whole = (numbers % 2 == 1) if dtype == torch.bool else numbers.to(dtype)
-    view = draw(st.sampled_from([whole[start:], whole[start::3], whole[:start], grid_in(whole)]))
+    grid = whole[: size // 10 * 10].view(-1, 10)[:, 2:5].T
+    view = draw(st.sampled_from([whole[start:], whole[start::3], whole[:start], grid]))
     storage = torch.empty(0, dtype=dtype).set_(view.untyped_storage())
     bounds = draw(st.sampled_from(["storage", "storage", "view"]))
     buffer = Buffer("x", view, as_numpy(storage).dtype, bounds=bounds)
@@ -91,10 +92,6 @@ def accesses(draw: Any) -> Access:
     origin = int(view.storage_offset())
     index = np.broadcast_to(plain, (PROGRAMS, *shape)) + origin
     return Access(buffer, as_numpy(storage), origin, shape, offsets, mask, active, index, on)
-
-
-def grid_in(whole: torch.Tensor) -> torch.Tensor:
-    return whole[: len(whole) // 10 * 10].view(-1, 10)[:, 2:5].T
 
 
 @st.composite

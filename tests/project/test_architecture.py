@@ -83,10 +83,6 @@ def declared_upward() -> frozenset[tuple[str, str]]:
     )
 
 
-def is_declared(found: Import) -> bool:
-    return (found.file, found.module) in declared_upward()
-
-
 def goes_up(found: Import) -> bool:
     if found.module.split(".")[0] != "kernellab":
         return False
@@ -102,7 +98,7 @@ def heights() -> dict[str, int]:
 def test_imports_go_one_way() -> None:
     """Those by name too. The few that the page declares are there, and run when a function does."""
     upward = [found for found in imports_where() if goes_up(found)]
-    assert_none(found for found in upward if not is_declared(found))
+    assert_none(found for found in upward if (found.file, found.module) not in declared_upward())
     assert {(found.file, found.module) for found in upward} == declared_upward()
     for found in upward:
         imports = [node for node in tree_of(ROOT / found.file).body if isinstance(node, IMPORTS)]
