@@ -124,7 +124,6 @@ _BY_HAND: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Wrong kernels that no rule makes: what replaces what in the solution."""
 
 FEWEST = 8
-"""How many wrong kernels each exercise needs at least."""
 
 
 def too_few(exercises: Iterable[Exercise]) -> list[str]:
