@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,10 +42,6 @@ SOMEONE = 65534
 """The number of a user who owns nothing here."""
 
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-
-
-Make = Callable[[Path, Path], None]
-"""Makes something at a path, by means of something else."""
 
 
 def mode(path: Path) -> int:

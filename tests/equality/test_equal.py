@@ -16,7 +16,6 @@ from tests.support.compiled import source_line
 from tests.support.equal_expressions import SIZE, compared
 
 ROWS, COLUMNS = 16, 100
-SOURCE = Path(__file__).read_text().splitlines()
 
 
 @triton.jit

@@ -18,7 +18,7 @@ import kernellab
 from kernellab.errors import OptionError, OutOfBounds, TargetError
 from kernellab.launch.interception import InterpretedLaunch
 from kernellab.records import Target
-from tests.kernels import parameters, third_party
+from tests.kernels import launched, parameters, third_party
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
 
@@ -113,7 +113,7 @@ def test_kernels_made_inside_work_outside_and_the_other_way_round(pair) -> None:
 def test_a_gluon_kernel() -> None:
     x, y = torch.arange(128.0), torch.zeros(128)
     with kernellab.interpreted():
-        third_party.gluon_copy[(1,)](x, y, N=128, num_warps=4)
+        launched.gluon_copy[(1,)](x, y, N=128, num_warps=4)
     assert torch.equal(y, x)
 
 

@@ -20,7 +20,6 @@ from tests.support.python_processes import run_python
 from tests.support.source_lines import position_of
 from tests.support.versions import LOCATES_WHOLE_CALLS
 
-ROOT = Path(__file__).parents[2]
 TYPES = ("*fp32", "*fp32", "i32")
 
 FOLDERS = ["é", "ελ/Κύρ ил", "日本\u3000😀", "a:b", "back\\C3\\A9", "tab\t%s", "{x)(", "new\nline"]

@@ -38,7 +38,6 @@ from tests.support.layouts import blocked
 
 only_newer = pytest.mark.skipif(OLDEST, reason="Triton 3.6 does not answer for layouts of memory")
 
-Sizes = tuple[int, ...]
 Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 """(groupID, threadID_in_group, register) -> (row, column): how a manual states a fragment. The first
 two are lane >> 2 and lane % 4 of the lane."""
