@@ -1,6 +1,4 @@
-"""A kernel with everything that is known of it:
-compiled, checked, counted, and profiled as if on a GPU.
-"""
+"""A kernel with all that is known of it: compiled, checked, counted, profiled as if on a GPU."""
 
 import csv
 import functools

@@ -1,6 +1,4 @@
-"""What tests of the explorer's page ask it: panes, lines, and whether readers of the screen
-and of the keyboard get everything.
-"""
+"""What tests of the explorer's page ask it: panes, lines, what screen readers and keys get."""
 
 import time
 from collections.abc import Callable
@@ -22,9 +20,7 @@ CodeMirror marks its editor a moment after the event."""
 
 
 def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    """Whether something holds within some seconds:
-    for what no expectation of Playwright's waits for.
-    """
+    """Whether something holds within some seconds: for what Playwright's expectations lack."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -42,9 +38,7 @@ def line_with(where: Locator, text: str) -> Locator:
 
 
 def click_the_store(view: Locator) -> Locator:
-    """Show three stages, click the line of the source that stores:
-    the machine code's addition is lit too. The panes.
-    """
+    """Show three stages and click the store: the machine code's addition is lit too. The panes."""
     view.press("3")
     panes = view.locator(".kl-pane")
     expect(panes).to_have_count(3)
@@ -59,9 +53,7 @@ def click_the_store(view: Locator) -> Locator:
 
 
 def lit_numbers(where: Locator) -> set[int]:
-    """The numbers beside the lit lines that are on the screen:
-    gutter and text have the same elements, in order.
-    """
+    """The numbers beside the lit lines on the screen: gutter and text have the same order."""
     found: list[int] = where.evaluate(
         """pane => {
           const top = (one) => Math.round(one.getBoundingClientRect().top);
@@ -81,9 +73,7 @@ def shown_numbers(where: Locator) -> set[int]:
 
 
 def stops_of_tab(page: Page, most: int = 60) -> list[tuple[str, bool]]:
-    """What Tab goes to inside the view, one after the other, and whether it shows
-    that it has the focus.
-    """
+    """What Tab goes to inside the view, in order, and whether each shows that it has the focus."""
     root = page.locator(".kl-root")
     root.focus()
     found = []

@@ -1,6 +1,4 @@
-"""A real Jupyter server for tests of views: notebooks opened and run in Chromium,
-in JupyterLab or Notebook 7.
-"""
+"""A Jupyter server for tests of views: notebooks run in Chromium, in JupyterLab or Notebook 7."""
 
 import contextlib
 import json
@@ -24,9 +22,7 @@ from tests.viz.browser import Watched, watched
 
 
 def free_port() -> int:
-    """A port that nothing listens on, outside the range from which systems hand them out:
-    no notebook kernel takes it before its server does.
-    """
+    """A port that nothing listens on and that no kernel takes: systems hand out others."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -48,9 +44,7 @@ def wait_for(address: str, seconds: float = 60) -> None:
 
 
 def quiet_settings(folder: Path) -> dict[str, str]:
-    """An environment in which JupyterLab shows the notebook and nothing else:
-    no news, no side bars' memory.
-    """
+    """An environment in which JupyterLab shows the notebook, and no news or side bars."""
     settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
@@ -106,9 +100,7 @@ class Jupyter:
     environment: dict[str, str]
 
     def save(self, notebook: nbformat.NotebookNode, *, trusted: bool = True) -> str:
-        """Put a notebook where the server finds it; gives its name.
-        Of one that is not trusted Jupyter shows safe HTML only.
-        """
+        """Put a notebook where the server finds it; gives its name. Untrusted, it has safe HTML."""
         name = f"{secrets.token_hex(4)}.ipynb"
         notebook.metadata.kernelspec = {
             "name": "python3",
@@ -125,9 +117,7 @@ class Jupyter:
     def opened(
         self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
     ) -> Iterator[Watched]:
-        """A saved notebook, open with a fresh kernel, or in JupyterLab with none;
-        nothing of it is run.
-        """
+        """A saved notebook, open with a fresh kernel or, in JupyterLab, none; nothing runs."""
         path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
         address = f"{self.address}/{path}?token={self.token}&reset"
         with watched(started, address, warnings=False) as shown:
@@ -168,9 +158,7 @@ main()"""
 
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[Jupyter]:
-    """A server on a free port, quiet, with settings of its own;
-    JupyterLab and Notebook 7 are both on it.
-    """
+    """A quiet server on a free port, with settings of its own, for JupyterLab and Notebook 7."""
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     port, token = free_port(), secrets.token_hex(16)

@@ -19,9 +19,7 @@ FILE = ROOT / "js/test/layouts.json"
 
 
 def layouts() -> list[Layout]:
-    """One of each kind: replicated, three-dimensional, a matrix instruction's, swizzled,
-    padded, tensor memory.
-    """
+    """One of each kind: replicated, 3-D, of an instruction, swizzled, padded, tensor memory."""
     mma = Layout.nvidia_mma(
         shape=(16, 16), version=2, warps_per_cta=[1, 2], instruction_shape=[16, 8]
     )

@@ -1,6 +1,4 @@
-"""What a check, a count and a profile say, as the explorer draws it:
-on which lines, with which numbers, and when it is refused.
-"""
+"""A check, a count and a profile in the explorer: on which lines, with which numbers."""
 
 import dataclasses
 import re

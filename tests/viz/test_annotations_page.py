@@ -1,6 +1,4 @@
-"""Evidence in Chromium, as a page that `to_html` wrote:
-bars by origin, marks, words and advice, keys; and in JupyterLab.
-"""
+"""Evidence in Chromium, in a page of `to_html` and in JupyterLab: bars, marks, words, keys."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The tests' own watchfulness: a page that errs, or asks another place
-for anything, fails its test.
-"""
+"""The tests watch their pages: one that errs, or asks another place for a file, fails its test."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Cards: their two forms hold the same words, everything foreign is escaped,
-and the facts are those of the records.
-"""
+"""Cards: their two forms have the same words, foreign text is escaped, facts are the records'."""
 
 import re
 from collections.abc import Iterator
@@ -150,9 +148,7 @@ def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> None:
-    """What the explorer compiles has other debug lines than what a launch runs,
-    and the same code.
-    """
+    """The explorer compiles with other debug lines than a launch does, and to the same code."""
     arguments = [*["*fp32:16"] * 3, "i32"]
     cards = []
     for record in ("stages", "passes"):

@@ -1,6 +1,4 @@
-"""Views in Colab, as far as its own sources go: what its widget manager is told, the theme,
-and the still, in a page with what Colab gives a cell's outputs.
-"""
+"""Views in Colab, as far as its own sources go: its widget manager, the theme, and the still."""
 
 import base64
 
@@ -69,9 +67,7 @@ def page(open_page, tmp_path):
 
 
 def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(notebook) -> None:
-    """No one has to call `enable_custom_widget_manager`:
-    anywidget does, and a view passes on what it says.
-    """
+    """anywidget calls `enable_custom_widget_manager`, and a view passes on what that says."""
     lab = notebook(STAND_IN, "import kernellab")
     outcome = lab.run(
         "kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "

@@ -83,9 +83,7 @@ def lab(given: object, vision: str) -> numpy.ndarray:
 
 
 def difference(one: object, other: object) -> float:
-    """The smallest difference of any color of one list to any of the other,
-    in the vision where that is smallest.
-    """
+    """The smallest difference of a color of each list, in the vision where that is smallest."""
     return min(
         float(
             numpy.linalg.norm(lab(one, vision)[:, None] - lab(other, vision)[None], axis=-1).min()

@@ -1,6 +1,4 @@
-"""The exercises in a real JupyterLab: a click on one inserts its task and its stub; an answer shows
-its steps as a ladder, with its hints one click away.
-"""
+"""Exercises in JupyterLab: a click inserts task and stub; an answer shows its steps and hints."""
 
 import pytest
 from playwright.sync_api import expect

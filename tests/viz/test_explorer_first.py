@@ -1,6 +1,4 @@
-"""What an explorer answers before anyone clicks: the operation that a pass changed, what differs
-between two compilations, and every pass and type in sight in a cell of any width.
-"""
+"""What an explorer answers before a click: what a pass changed, what differs, all in sight."""
 
 import functools
 from collections import Counter

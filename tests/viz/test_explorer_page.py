@@ -1,6 +1,4 @@
-"""The IR explorer in Chromium, as a page that `to_html` wrote:
-linked lines, passes, differences, keys, themes, bad input.
-"""
+"""The IR explorer as a page in Chromium: linked lines, passes, differences, keys, bad input."""
 
 import re
 from pathlib import Path

@@ -102,9 +102,7 @@ def test_a_name_is_explained_and_followed_by_keys(open_page, pages) -> None:
 
 
 def test_one_of_several_results_has_its_own_type_and_layout(open_page, pages) -> None:
-    """The accumulator is the first of three results:
-    a tile of the product's layout, not the buffer that the third is.
-    """
+    """The accumulator is the first of three results: a tile, not the buffer that the third is."""
     page = open_page(pages["one"])
     with_the_product_chosen(page)
     waiting = pane(page, 1).locator(".cm-line", has_text="= ttng.warp_group_dot_wait").first

@@ -1,6 +1,4 @@
-"""The figures that matplotlib draws: their colors are the front end's,
-and what they show is what was asked for.
-"""
+"""The figures that matplotlib draws: the front end's colors, and what was asked for."""
 
 import html
 import re

@@ -1,6 +1,4 @@
-"""A page of torch.compile's levels in Chromium: what a click lights, boxes that open, the way to a
-kernel's IR and back, names that are HTML.
-"""
+"""torch.compile's levels in Chromium: what a click lights, boxes that open, names that are HTML."""
 
 import json
 import re

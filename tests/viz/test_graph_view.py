@@ -1,6 +1,4 @@
-"""The view of torch.compile's levels: what it links, against the record and against torch's words;
-reports that are empty, failed, hostile, huge.
-"""
+"""The view of torch.compile's levels: its links against the record, and reports of every kind."""
 
 import dis
 import io

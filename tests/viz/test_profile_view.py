@@ -1,6 +1,4 @@
-"""The view of a profile: its answer, its lines and its timeline, against the profile and in
-Chromium.
-"""
+"""The view of a profile: answer, lines and timeline, against the profile and in Chromium."""
 
 from pathlib import Path
 from typing import Any

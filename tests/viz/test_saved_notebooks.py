@@ -1,6 +1,4 @@
-"""Views in a notebook that somebody else opens:
-what is stored, what nbconvert makes of it, and what a front end shows before anything is run.
-"""
+"""Views in a saved notebook: what is stored, what nbconvert makes of it, what shows at first."""
 
 import copy
 import subprocess

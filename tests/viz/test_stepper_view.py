@@ -314,9 +314,7 @@ def test_searches_breakpoints_and_the_watch_list(open_page: OpenPage, trace: Tra
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 400])
 def test_a_fault_is_all_in_sight_and_its_program_is_shown(open_page: OpenPage, width: int) -> None:
-    """No one chose program 2, which stores outside:
-    the view begins at its line, and its message is cut nowhere.
-    """
+    """No one chose program 2, which stores outside: the view shows its line and whole message."""
     trace = kernellab.trace(beyond, (4,), torch.zeros(64), torch.zeros(40), BLOCK=16, programs=0)
     page = open_page(trace.show(), width=width, height=1300)
     fault = page.locator(".kl-fault")

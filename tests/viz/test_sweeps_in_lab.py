@@ -1,6 +1,4 @@
-"""The view of a sweep in a real JupyterLab: a click on a point has the
-kernel compile its config.
-"""
+"""The view of a sweep in JupyterLab: a click on a point has the kernel compile its config."""
 
 import pytest
 from playwright.sync_api import Browser, expect

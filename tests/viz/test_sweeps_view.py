@@ -1,6 +1,4 @@
-"""The view of sweeps: its data against the sweep, pages in Chromium,
-and what it asks the kernel.
-"""
+"""The view of sweeps: its data, its pages in Chromium, and what it asks the kernel."""
 
 import ast
 import csv

@@ -1,6 +1,4 @@
-"""The views of one launch in a real JupyterLab: from a card to a stage, from a finding to its step,
-from the map to a program that was not traced; and the wheel over a view.
-"""
+"""The views of one launch in JupyterLab: from card to stage, finding to step, map to program."""
 
 import re
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""The forms of a view, through a real notebook kernel:
-what is displayed, saved and sent, how often, and what nbconvert makes of it.
-"""
+"""The forms of a view in a notebook: what is displayed, saved, sent, and nbconvert's output."""
 
 from typing import Any
 

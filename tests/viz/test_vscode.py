@@ -1,6 +1,4 @@
-"""Views with VS Code's widget manager: they appear, lines are clicked, the kernel answers,
-the theme changes, the kernel is restarted.
-"""
+"""Views with VS Code's widget manager: drawn, clicked, answered, restyled, restarted."""
 
 from collections.abc import Iterator
 
