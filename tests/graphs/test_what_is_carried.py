@@ -36,12 +36,6 @@ def carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip("CUDA is in use here: no copy of this process can call torch")
 
 
-@pytest.fixture
-def copied() -> None:
-    if not can_copy_this_process():
-        pytest.skip("CUDA is in use here: no copy of this process can call torch")
-
-
 def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
     report = kernellab.graph(function, *args, levels=False, **options)
     assert report.error == "", report.error
@@ -161,8 +155,9 @@ def test_tensors_of_a_gpu_are_copied() -> None:
     _check_calls_of_tensors_of_a_gpu("cuda")
 
 
-@pytest.mark.usefixtures("copied")
 def test_what_cannot_be_pickled_is_captured() -> None:
+    if not can_copy_this_process():
+        pytest.skip("CUDA is in use here: no copy of this process can call torch")
     held = threading.Lock()
     assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
 

@@ -23,11 +23,6 @@ def counted(**asked: Any) -> Counters:
     )
 
 
-@pytest.fixture
-def without_ncu(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-
 @pytest.fixture(scope="module")
 def predicted() -> Counters:
     with pytest.MonkeyPatch.context() as patched:
@@ -98,8 +93,8 @@ def test_metrics_that_are_no_names(raised) -> None:
     raised(OptionError, counted, metrics=["a,b"])
 
 
-@pytest.mark.usefixtures("without_ncu")
-def test_a_report_is_opened_by_ncu_alone(tmp_path, raised) -> None:
+def test_a_report_is_opened_by_ncu_alone(tmp_path, monkeypatch, raised) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without ncu
     report = tmp_path / "profile.ncu-rep"
     report.write_bytes(b"NVR\x00")
     raised(ProfileError, kernellab.load, report)
