@@ -142,7 +142,5 @@ def test_the_counters_of_a_launch_have_units() -> None:
         '"","","","","ns","inst"\n'
         '"0","77","a machine","add","1,536","0"\n'
     )
-    assert profile_on_gpu.counters(page) == {
-        "Kernel Name": "add",
-        "gpu__time_duration.sum": "1,536 ns",
-    }
+    counters = profile_on_gpu.counters(page)
+    assert counters == {"Kernel Name": "add", "gpu__time_duration.sum": "1,536 ns"}

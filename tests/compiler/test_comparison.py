@@ -183,10 +183,8 @@ def test_the_lines_whose_operations_differ_are_listed(tmp_path, raised) -> None:
         version_of(SOURCE, tmp_path, "three"), version_of(twice, tmp_path, "four")
     )
     old, new = compared.by_line("ttir")
-    assert (old.name, new.name) == (
-        "tl.store(out_ptr + i, x * 3.0)",
-        "tl.store(out_ptr + i, x * 3.0 + x)",
-    )
+    assert old.name == "tl.store(out_ptr + i, x * 3.0)"
+    assert new.name == "tl.store(out_ptr + i, x * 3.0 + x)"
     assert old.left["arith.mulf"] == new.right["arith.mulf"] == new.right["arith.addf"] == 1
     assert (old.right, new.left) == ({}, {})
     assert kernellab.compare(compared.left, compared.left).by_line("sass") == ()

@@ -23,12 +23,8 @@ class NotebookDebugger:
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a request, and return the body of its answer, which must say that it succeeded."""
         self._number += 1
-        content = {
-            "type": "request",
-            "seq": self._number,
-            "command": command,
-            "arguments": arguments,
-        }
+        content = {"type": "request", "seq": self._number}
+        content |= {"command": command, "arguments": arguments}
         message = self._client.session.msg("debug_request", content)
         self._client.control_channel.send(message)
         while True:

@@ -74,10 +74,7 @@ def test_gluon_kernels_stop_at_lines_of_groups_of_warps_too(session: Session) ->
     kernel, args, _ = asynchronous.launched("specialized")
     commands = "p stages.shape, stages[0].max(), stages[1].max(); p filled; n; p filled; q"
     printed = session(commands, kernel, 1, *args, 5, completion="late", breakpoints=[wait])
-    assert stops(printed) == [
-        (wait, "specialized__consume"),
-        (wait + 1, "specialized__consume"),
-    ]
+    assert stops(printed) == [(wait, "specialized__consume"), (wait + 1, "specialized__consume")]
     assert re.search(r"\(\(2, 64, 64\), .*nan.*, .*nan", printed)  # the copies are in flight
     loading, empty = "phase 0, waits for 8,192 bytes", "phase 1, waits for 1 of 1 arrivals"
     assert f"<mbarrier({loading}), mbarrier({loading})>" in printed
@@ -227,11 +224,7 @@ def test_a_single_breakpoint(session: Session, one: int | str) -> None:
 def test_each_of_several_programs(session: Session) -> None:
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
     printed = session.of_names("c; n; p pid; c", program=[0, 2])
-    assert stops(printed) == [
-        (first, "every_name"),
-        (first, "every_name"),
-        (first + 1, "every_name"),
-    ]
+    assert stops(printed) == [(line, "every_name") for line in (first, first, first + 1)]
     assert "program (2, 0, 0) of grid" in printed
     last = line_of(stepped, "tl.store(y_ptr + offsets, total")
     printed = session.of_names(f"b {last}; c; c; c", program=[0, 2])

@@ -54,10 +54,8 @@ def leaves(draw: Any, kind: np.dtype) -> Pair:
     """A range along one dimension, one number for all, or one for each program."""
     match draw(st.sampled_from(["range", "range", "number", "evenly spaced", "numbers"])):
         case "range":
-            start, (size, axis) = (
-                draw(st.integers(0, 50)),
-                draw(st.sampled_from([(M, -1), (N, -2)])),
-            )
+            start = draw(st.integers(0, 50))
+            size, axis = draw(st.sampled_from([(M, -1), (N, -2)]))
             tile = tiles.expand_dims(tiles.make_range(start, start + size), axis).astype(kind)
             return Pair(tile, model_of(np.expand_dims(np.arange(start, start + size), axis), kind))
         case "number":

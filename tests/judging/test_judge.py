@@ -434,11 +434,9 @@ def test_the_command_judges_tasks_of_kernelbench(tmp_path, capsys) -> None:
     words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model", "-o", str(page)]
     assert main([*words, "--json", "--junit", str(junit), "--sarif", str(sarif)]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["verdict"], data["moved_bytes"], data["compulsory_bytes"]) == (
-        "accepted",
-        640,
-        640,
-    )
+    assert data["verdict"] == "accepted"
+    assert data["moved_bytes"] == 640
+    assert data["compulsory_bytes"] == 640
     (kernel,) = data["kernels"]
     assert (kernel["occupancy"], kernel["uses_tensor_cores"]) == (1.0, False)
     assert "accepted" in page.read_text()

@@ -451,10 +451,5 @@ def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:
     found = kernellab.accesses(
         one.kernel, launch.grid, *launch.make(), target="sm_90", **one.constants
     )
-    assert [access.argument for access in found] == [
-        "lengths_ptr",
-        "lengths_ptr",
-        "x_ptr",
-        "out_ptr",
-    ]
+    assert [row.argument for row in found] == ["lengths_ptr", "lengths_ptr", "x_ptr", "out_ptr"]
     assert all(access.executions for access in found)

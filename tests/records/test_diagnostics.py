@@ -135,14 +135,9 @@ def access_findings() -> tuple[Diagnostic, ...]:
 
 
 def every_diagnostic() -> list[Diagnostic]:
-    doctors = DoctorLine.of("xdsl", "missing", "not installed", "Install it.")
-    return [
-        remark(),
-        finding(),
-        doctors,
-        *access_findings(),
-        *(e.diagnostic for e in every_error()),
-    ]
+    missing = DoctorLine.of("xdsl", "missing", "not installed", "Install it.")
+    errors = [error.diagnostic for error in every_error()]
+    return [remark(), finding(), missing, *access_findings(), *errors]
 
 
 def test_json_there_and_back() -> None:

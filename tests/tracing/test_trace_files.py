@@ -40,11 +40,9 @@ def same(first: Trace, second: Trace) -> None:
     assert first.fault == second.fault
     assert [repr(step) for step in first] == [repr(step) for step in second]
     for ours, theirs in zip(first, second, strict=True):
-        assert (ours.position, ours.calls, ours.turns) == (
-            theirs.position,
-            theirs.calls,
-            theirs.turns,
-        )
+        assert ours.position == theirs.position
+        assert ours.calls == theirs.calls
+        assert ours.turns == theirs.turns
         assert [a.text() for a in ours.accesses] == [a.text() for a in theirs.accesses]
         state, other = first.at(ours), second.at(theirs)
         assert state.summaries == other.summaries

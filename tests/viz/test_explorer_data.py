@@ -254,10 +254,8 @@ def test_two_compilations_have_their_passes_lined_up() -> None:
     assert [side.name for side in view.sides] == ["sm_80", "sm_90"]
     assert len(view.pairs) == len(comparison.passes)
     for pair, expected in zip(view.pairs, comparison.passes):
-        assert (pair.left is None, pair.right is None) == (
-            expected.left is None,
-            expected.right is None,
-        )
+        assert (pair.left is None) == (expected.left is None)
+        assert (pair.right is None) == (expected.right is None)
         assert pair.equal == expected.equal
         if pair.left is not None:
             assert view.sides[0].passes[pair.left].label == pair.label
