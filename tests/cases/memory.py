@@ -267,22 +267,10 @@ def bits_of() -> Case:
 
 def memory_cases() -> Iterator[Case]:
     for dtype in (
-        torch.bool,
-        torch.int8,
-        torch.uint8,
-        torch.int16,
-        torch.uint16,
-        torch.int32,
-        torch.uint32,
-        torch.int64,
-        torch.uint64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
-    ):
+        torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32,
+        torch.int64, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+        torch.float8_e4m3fn, torch.float8_e5m2,
+    ):  # fmt: skip
         yield copy_1d(dtype)
     yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
     yield from (

@@ -217,17 +217,9 @@ def counted():
 def tile_cases() -> Iterator[Case]:
     for how in ("sum", "max", "min"):
         for dtype in (
-            torch.float16,
-            torch.bfloat16,
-            torch.float32,
-            torch.float64,
-            torch.int8,
-            torch.uint8,
-            torch.int32,
-            torch.uint32,
-            torch.int64,
-            torch.uint64,
-        ):
+            torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8,
+            torch.int32, torch.uint32, torch.int64, torch.uint64,
+        ):  # fmt: skip
             yield reduced_rows(how, dtype)
         yield reduced_with_nan(how)
     for how in ("argmax", "argmin"):
@@ -240,13 +232,8 @@ def tile_cases() -> Iterator[Case]:
     yield custom_reductions()
     yield from map(scanned, (False, True))
     for dtype in (
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.int8,
-        torch.int32,
-        torch.int64,
-    ):
+        torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.int32, torch.int64,
+    ):  # fmt: skip
         yield scanned_whatever(dtype)
     yield shaped()
     yield scalar_of_tile()

@@ -163,19 +163,11 @@ def jupyterlab(folder: Path) -> Iterator[Jupyter]:
     notebooks.mkdir()
     port, token = free_port(), secrets.token_hex(16)
     command = [
-        sys.executable,
-        "-c",
-        _LAB,
-        "--no-browser",
-        "--allow-root",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={notebooks}",
-        "--LabApp.expose_app_in_browser=True",
-        "--JupyterNotebookApp.expose_app_in_browser=True",
-    ]
+        sys.executable, "-c", _LAB, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={notebooks}",
+        "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
+    ]  # fmt: skip
     address, environment = f"http://127.0.0.1:{port}", quiet_settings(folder)
     with (folder / "log").open("w") as log:
         # Kernels that belong to no notebook work where the server was started.

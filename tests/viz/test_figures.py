@@ -112,13 +112,9 @@ def test_the_picture_has_the_compilers_offsets_and_sizes() -> None:
     assert max(offset + size for _, offset, _, size in drawn) == compilation.resources.shared_bytes
     text = words(memory)
     for said in (
-        "a, line 36, 48 KiB",
-        "b, line 37, 48 KiB",
-        "convert_layout",
-        "98,304 bytes that a launch asks for",
-        "estimated",
-        "loop",
-    ):
+        "a, line 36, 48 KiB", "b, line 37, 48 KiB", "convert_layout",
+        "98,304 bytes that a launch asks for", "estimated", "loop",
+    ):  # fmt: skip
         assert said in text
 
 

@@ -24,15 +24,10 @@ def test_html_and_text_say_the_same(trace) -> None:
     view = trace.show(7)
     page, text = Page(view.still_html()), view.text()
     for words in (
-        "step 7 of 0 to 17",
-        "total.py, line 4",
-        "iteration 1 of for k in range(n)",
-        "x = load(x_ptr + 8 * k)",
-        "float32[8]",
-        "8 .. 15",
-        "n = 3",
+        "step 7 of 0 to 17", "total.py, line 4", "iteration 1 of for k in range(n)",
+        "x = load(x_ptr + 8 * k)", "float32[8]", "8 .. 15", "n = 3",
         "load of x_ptr: elements 8 to 15 (8 of 8 tile elements)",
-    ):
+    ):  # fmt: skip
         assert words in page.words.replace("\N{NO-BREAK SPACE}", " ")
         assert words in text
     assert not page.all("script")
