@@ -4,17 +4,14 @@ import pytest
 import torch
 
 from tests.support.first_cells import PLAIN, advice, succeeds
-from tests.support.notebook_session import NotebookSession, StartNotebook
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import torch, triton, triton.language as tl\nx, y = torch.ones(16), torch.zeros(16)",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import torch, triton, triton.language as tl\nx, y = torch.ones(16), torch.zeros(16)",
+)
 
 
 @pytest.mark.slow

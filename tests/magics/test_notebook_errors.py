@@ -2,19 +2,17 @@
 
 import pytest
 
-from tests.support.notebook_session import ADD, NotebookSession, Outcome, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession, Outcome
 
 SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import numpy as np, torch, triton, triton.language as tl\n"
-        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-        f"%%tilekernel --no-compile\n{ADD}",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import numpy as np, torch, triton, triton.language as tl\n"
+    "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+    f"%%tilekernel --no-compile\n{ADD}",
+)
 
 
 def fails(lab: NotebookSession, cell: str) -> Outcome:

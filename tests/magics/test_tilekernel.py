@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession
 
-
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
-        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
+    "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+)
 
 
 @pytest.mark.slow

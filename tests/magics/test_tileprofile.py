@@ -3,18 +3,16 @@
 import pytest
 
 import kernellab
-from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession
 
 LAUNCH = "add[(2,)](x, y, z, 30, BLOCK=16)"
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import torch, triton, triton.language as tl\nx = y = torch.ones(32); z = torch.zeros(32)",
-        f"%%tilekernel --no-compile\n{ADD}",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import torch, triton, triton.language as tl\nx = y = torch.ones(32); z = torch.zeros(32)",
+    f"%%tilekernel --no-compile\n{ADD}",
+)
 
 
 @pytest.mark.slow
