@@ -1,4 +1,4 @@
-"""Wrong kernels of every exercise by rule; `python -m tests.workshop.trials` tries them."""
+"""Wrong kernels of every exercise by rule, which `trials.py` tries."""
 
 import ast
 import inspect
