@@ -71,11 +71,9 @@ def add(stored: str, *, first: str = "pass", above: str = "") -> str:
     )
 
 
-def running(code: str, stored: str = "x - y", above: str = "") -> str:
+def running(code: str) -> str:
     """Return a cell whose kernel runs Python while it compiles, and is wrong."""
-    return add(
-        stored, first=f"tl.core.builtins.exec({textwrap.dedent(code).strip()!r})", above=above
-    )
+    return add("x - y", first=f"tl.core.builtins.exec({textwrap.dedent(code).strip()!r})")
 
 
 PATCHES = {

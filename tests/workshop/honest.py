@@ -15,11 +15,11 @@ class Honest:
     is_quick: bool = False
 
 
-def rows(name: str, body: str, parameters: str = "x_ptr, z_ptr, columns") -> str:
+def rows(name: str, body: str) -> str:
     """Return a cell with a kernel that computes one row in each program."""
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     return cell(
-        f"@triton.jit\ndef {name}({parameters}, BLOCK: tl.constexpr):\n"
+        f"@triton.jit\ndef {name}(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):\n"
         f"    row = tl.program_id(0)\n    lanes = tl.arange(0, BLOCK)\n{lines}\n"
     )
 
