@@ -275,8 +275,7 @@ def test_breakpoint_statements(session: Session) -> None:
     assert "array([0, 1, 2, 3], dtype=int32)" in printed
     assert y.tolist() == (x + 1).tolist()
     debugged.stops[(2,)](x, y, BLOCK=4)  # an ordinary launch does not stop
-    compiled = kernellab.compile(debugged.stops, x, y, target="sm_90", BLOCK=4)
-    assert isinstance(compiled, kernellab.Compilation)
+    compiled: Any = kernellab.compile(debugged.stops, x, y, target="sm_90", BLOCK=4)
     assert "print" not in str(compiled.stages["ttir"].text)
 
 

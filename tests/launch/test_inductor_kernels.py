@@ -135,8 +135,7 @@ def test_each_entry_point_takes_one(modules) -> None:
     costs = kernellab.accesses(kernel, None, *args)
     assert sum(one.sectors for one in costs) == 2 * 64 * 1000 // 8
     assert kernellab.bisect(kernel, (64,), *args).label is None
-    compilation = kernellab.compile(kernel, target="sm_80", num_warps=2)
-    assert isinstance(compilation, Compilation)
+    compilation: Any = kernellab.compile(kernel, target="sm_80", num_warps=2)
     assert compilation.layouts()["tmp0"][0].shape == (1, 1024)
     assert "triton_helpers.max2" in str(compilation.explore())
     assert not result.any()  # all of them work on copies

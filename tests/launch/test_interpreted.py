@@ -83,10 +83,9 @@ def test_a_host_that_asks_the_driver_and_the_compiled_kernel(
     with kernellab.interpreted(target=target):
         out = third_party.softmax(x)
     torch.testing.assert_close(out, torch.softmax(x, dim=1))
-    compilation = kernellab.compile(
+    compilation: Any = kernellab.compile(
         third_party._softmax_kernel, x, out, 781, 781, 1823, 781, 1024, target=target
     )
-    assert isinstance(compilation, kernellab.Compilation)
     held = multiprocessors * (65536 // (compilation.resources.registers * 128))
     assert grids == [(min(held, 1823), 1, 1)]
 

@@ -412,10 +412,9 @@ def test_stages_are_advised_where_they_change_the_loop(stages: int) -> None:
 @pytest.mark.slow
 def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
     types = ("*fp32:16", "*fp32:16", "i32:16")
-    compilation = kernellab.compile(
+    compilation: Any = kernellab.compile(
         copies_in_stages, *types, BLOCK=256, STAGES=2, target="sm_90", record="stages"
     )
-    assert isinstance(compilation, kernellab.Compilation)
     loaded = kernellab.load(compilation.save(tmp_path / "copies"))
     found = diagnosis(loaded, grid=(132,))
     assert "too-few-stages" not in {each.kind for each in found}
