@@ -22,6 +22,15 @@ class Attempt:
     kind: str
 
 
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A wrong answer to an exercise: what is wrong, and the text of its cell."""
+
+    exercise: str
+    name: str
+    cell: str
+
+
 IMPORTS = "import triton\nimport triton.language as tl\n\n"
 
 

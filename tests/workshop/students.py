@@ -3,7 +3,8 @@
 import re
 
 from kernellab.workshop.exercise import exercise_named
-from tests.workshop.mistakes import IMPORTS, Mistake
+from tests.workshop.attempts import WrongAnswer
+from tests.workshop.mistakes import IMPORTS
 
 _TEXT = """
 == add_one: the sum is thrown away
@@ -523,11 +524,11 @@ _TWO_FAULTS = """
 """
 
 
-def _answers(text: str) -> list[Mistake]:
+def _answers(text: str) -> list[WrongAnswer]:
     """Return the answers of a text, each of which begins with "== EXERCISE: NAME"."""
     parts = re.split(r"^== (\w+): (.+)\n", text, flags=re.MULTILINE)[1:]
     return [
-        Mistake(exercise, name, _cell(exercise, body))
+        WrongAnswer(exercise, name, _cell(exercise, body))
         for exercise, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
 

@@ -8,7 +8,7 @@ from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from tests.corpus.loader import WHOLE
 from tests.support.rewrites import RULES
 from tests.workshop import mutants
-from tests.workshop.attempts import answer_to, cell, imports_of
+from tests.workshop.attempts import WrongAnswer, answer_to, cell, imports_of
 from tests.workshop.trials import accepted, trials_of
 
 pytestmark = pytest.mark.usefixtures("clean_process")
@@ -33,17 +33,17 @@ ONCE_ACCEPTED = [
 """Kernels that were answers before the launches were constructed to tell them apart."""
 
 
-def mutant(exercise: str, name: str) -> mutants.Mutant:
+def mutant(exercise: str, name: str) -> WrongAnswer:
     (found,) = (one for one in mutants.wrong_kernels(exercise_named(exercise)) if one.name == name)
     return found
 
 
-def solution(exercise: Exercise) -> mutants.Mutant:
+def solution(exercise: Exercise) -> WrongAnswer:
     above = imports_of(exercise.name)
-    return mutants.Mutant(exercise.name, "", cell(mutants.solution_text(exercise.name), above))
+    return WrongAnswer(exercise.name, "", cell(mutants.solution_text(exercise.name), above))
 
 
-def is_right(one: mutants.Mutant, seed: int) -> bool:
+def is_right(one: WrongAnswer, seed: int) -> bool:
     return answer_to(one.exercise, one.cell, seed).is_right
 
 

@@ -17,7 +17,7 @@ from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.grader import _Answering
 from kernellab.workshop.launches import Case, Draw
 from tests.support.imported import imported
-from tests.workshop.mutants import Mutant
+from tests.workshop.attempts import WrongAnswer
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Launches:
 class Trial:
     """Whether the grader rejects a kernel: a plain launch is tried first, then a full check."""
 
-    def __init__(self, mutant: Mutant, folder: Path) -> None:
+    def __init__(self, mutant: WrongAnswer, folder: Path) -> None:
         self.mutant = mutant
         self.kernel = loaded(mutant.cell, mutant.exercise, folder)
         self.compiles = True
@@ -92,7 +92,7 @@ def _unwritten(value: torch.Tensor) -> torch.Tensor:
     return torch.full_like(value, float("nan") if value.is_floating_point() else -77)
 
 
-def trials_of(mutants: Iterable[Mutant], folder: Path) -> list[Trial]:
+def trials_of(mutants: Iterable[WrongAnswer], folder: Path) -> list[Trial]:
     return [Trial(mutant, folder) for mutant in mutants]
 
 
