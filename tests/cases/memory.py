@@ -255,14 +255,11 @@ def walking_pointers():
     yield {"out_ptr": sum(row * (s + 1) for s, row in enumerate(rows))}
 
 
-def bits_of() -> Case:
-    return Case(
-        "bits_of",
-        memory.bits_of,
-        (1,),
-        lambda: dict(x_ptr=normal(16), out_ptr=torch.zeros(16, dtype=torch.int32), N=16),
-        lambda x_ptr, **_: {"out_ptr": x_ptr.view(torch.int32) & 0x7F800000},
-    )
+@case("bits_of", memory.bits_of)
+def bits_of():
+    x = normal(16)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(16, dtype=torch.int32), N=16)
+    yield {"out_ptr": x.view(torch.int32) & 0x7F800000}
 
 
 def memory_cases() -> Iterator[Case]:
