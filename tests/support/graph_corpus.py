@@ -60,6 +60,18 @@ def _simple(
     CASES[name] = Case(make, **options)
 
 
+def _module(
+    name: str, made: Callable[[], nn.Module], *sizes: tuple[int, ...], dtype: Any = torch.float32
+) -> None:
+    """A module, of random tensors of these sizes."""
+
+    def make(device: str) -> Made:
+        module = made().to(device, dtype)
+        return module, tuple(_random(device, *size, dtype=dtype) for size in sizes)
+
+    CASES[name] = Case(make)
+
+
 _simple("sin_squared", lambda x, y: F.mse_loss(x.sin() ** 2 + x.cos() ** 2, y), (1000,), (1000,))
 _simple("add", lambda x, y: x + y, (4096,), (4096,))
 _simple("broadcast_add", lambda x, y: x + y, (64, 128), (128,))
@@ -77,7 +89,6 @@ _simple("split_swap", lambda x: torch.cat(list(x.chunk(2, -1))[::-1], -1) * 2, (
 _simple("pad", lambda x: F.pad(x, (1, 2, 3, 4), value=0.5) * 2, (10, 12))
 _simple("cumsum", lambda x: torch.cumsum(x, -1), (16, 200))
 _simple("roll_flip", lambda x: torch.roll(x, 3, 0) + x.flip(1), (12, 40))
-
 _simple("sum_all", lambda x: x.sum(), (1 << 20,))
 _simple("mean_rows", lambda x: x.mean(-1), (64, 1000))
 _simple("sum_columns", lambda x: x.sum(0), (512, 300))
@@ -123,16 +134,8 @@ _simple(
     "layer_norm_residual", lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b), (8, 16, 768),
     (8, 16, 768), (768,), (768,),
 )  # fmt: skip
-
-
-@case()
-def group_norm(device: str) -> Made:
-    return nn.GroupNorm(8, 64).to(device), (_random(device, 2, 64, 8, 8),)
-
-
-@case()
-def batch_norm(device: str) -> Made:
-    return nn.BatchNorm2d(16).to(device), (_random(device, 4, 16, 10, 10),)
+_module("group_norm", lambda: nn.GroupNorm(8, 64), (2, 64, 8, 8))
+_module("batch_norm", lambda: nn.BatchNorm2d(16), (4, 16, 10, 10))
 
 
 @case(backward=False)
@@ -140,11 +143,7 @@ def batch_norm_eval(device: str) -> Made:
     return nn.BatchNorm2d(16).to(device).eval(), (torch.randn(4, 16, 10, 10, device=device),)
 
 
-@case()
-def instance_norm(device: str) -> Made:
-    return nn.InstanceNorm2d(8).to(device), (_random(device, 3, 8, 12, 12),)
-
-
+_module("instance_norm", lambda: nn.InstanceNorm2d(8), (3, 8, 12, 12))
 _simple("matmul", lambda a, b: a @ b, (128, 64), (64, 96))
 _simple("matmul_bias_relu", lambda a, b, c: torch.relu(a @ b + c), (128, 64), (64, 96), (96,))
 _simple(
@@ -154,47 +153,27 @@ _simple(
 _simple("batched_matmul", lambda a, b: torch.bmm(a, b).sigmoid(), (4, 32, 48), (4, 48, 16))
 _simple("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), (3, 16, 32), (3, 24, 32))
 _simple("outer", lambda a, b: torch.outer(a, b).sum(0), (100,), (60,))
-
-
-@case()
-def mlp(device: str) -> Made:
-    module = nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
-    return module.to(device), (_random(device, 32, 256),)
-
-
-@case()
-def linear_3d(device: str) -> Made:
-    return nn.Linear(64, 128).to(device), (_random(device, 4, 10, 64),)
-
-
-@case()
-def convolution(device: str) -> Made:
-    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
-    return module.to(device), (_random(device, 2, 3, 16, 16),)
-
-
-@case()
-def convolution_norm(device: str) -> Made:
-    module = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU())
-    return module.to(device), (_random(device, 2, 8, 14, 14),)
-
-
-@case()
-def depthwise_convolution(device: str) -> Made:
-    module = nn.Conv2d(16, 16, 3, padding=1, groups=16)
-    return module.to(device), (_random(device, 2, 16, 12, 12),)
-
-
-@case()
-def convolution_1d(device: str) -> Made:
-    return nn.Conv1d(8, 12, 5, stride=2).to(device), (_random(device, 3, 8, 40),)
-
-
-@case()
-def transposed_convolution(device: str) -> Made:
-    return nn.ConvTranspose2d(8, 4, 2, 2).to(device), (_random(device, 2, 8, 7, 7),)
-
-
+_module(
+    "mlp",
+    lambda: nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256)),
+    (32, 256),
+)
+_module("linear_3d", lambda: nn.Linear(64, 128), (4, 10, 64))
+_module(
+    "convolution",
+    lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()),
+    (2, 3, 16, 16),
+)
+_module(
+    "convolution_norm",
+    lambda: nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
+    (2, 8, 14, 14),
+)
+_module(
+    "depthwise_convolution", lambda: nn.Conv2d(16, 16, 3, padding=1, groups=16), (2, 16, 12, 12)
+)
+_module("convolution_1d", lambda: nn.Conv1d(8, 12, 5, stride=2), (3, 8, 40))
+_module("transposed_convolution", lambda: nn.ConvTranspose2d(8, 4, 2, 2), (2, 8, 7, 7))
 _simple("max_pool", lambda x: F.max_pool2d(x, 2), (2, 8, 16, 16))
 _simple("average_pool", lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 8, 15, 15))
 _simple("adaptive_pool", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), (2, 32, 7, 7))
@@ -320,17 +299,8 @@ def multi_head_attention(device: str) -> Made:
     return Attention().to(device), (_random(device, 2, 32, 64),)
 
 
-@case()
-def dropout(device: str) -> Made:
-    return (lambda x: F.dropout(x * 2, 0.3)), (_random(device, 64, 128),)
-
-
-@case()
-def dropout_residual(device: str) -> Made:
-    return (lambda x, y: y + F.dropout(x.relu(), 0.1)), (
-        _random(device, 64, 128),
-        _random(device, 64, 128),
-    )
+_simple("dropout", lambda x: F.dropout(x * 2, 0.3), (64, 128))
+_simple("dropout_residual", lambda x, y: y + F.dropout(x.relu(), 0.1), (64, 128), (64, 128))
 
 
 @case(backward=False)
@@ -348,26 +318,21 @@ def rotary(device: str) -> Made:
     return function, (_random(device, 2, 4, 32, 64), table.cos(), table.sin())
 
 
-@case()
-def experts(device: str) -> Made:
-    def function(x: Any, gate: Any, weights: Any) -> Any:
-        chances = (x @ gate).softmax(-1)
-        best, which = chances.topk(2, -1)
-        best = best / best.sum(-1, keepdim=True)
-        return (torch.einsum("nd,nkde->nke", x, weights[which]) * best[..., None]).sum(1)
-
-    return function, (_random(device, 20, 16), _random(device, 16, 4), _random(device, 4, 16, 24))
+def _experts(x: Any, gate: Any, weights: Any) -> Any:
+    chances = (x @ gate).softmax(-1)
+    best, which = chances.topk(2, -1)
+    best = best / best.sum(-1, keepdim=True)
+    return (torch.einsum("nd,nkde->nke", x, weights[which]) * best[..., None]).sum(1)
 
 
-@case()
-def lstm_cell(device: str) -> Made:
-    def function(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
-        i, f, g, o = (x @ w + h @ u + b).chunk(4, -1)
-        cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * cell.tanh(), cell
+def _lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+    i, f, g, o = (x @ w + h @ u + b).chunk(4, -1)
+    cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
 
-    sizes = ((8, 32), (8, 48), (8, 48), (32, 192), (48, 192), (192,))
-    return function, tuple(_random(device, *size) for size in sizes)
+
+_simple("experts", _experts, (20, 16), (16, 4), (4, 16, 24))
+_simple("lstm_cell", _lstm_cell, (8, 32), (8, 48), (8, 48), (32, 192), (48, 192), (192,))
 
 
 class Block(nn.Module):
@@ -391,16 +356,8 @@ class Block(nn.Module):
         return torch.add(x, made)
 
 
-@case()
-def transformer_block(device: str) -> Made:
-    return Block(64, 4).to(device), (_random(device, 2, 32, 64),)
-
-
-@case()
-def transformer_block_bf16(device: str) -> Made:
-    return Block(64, 4).to(device, torch.bfloat16), (
-        _random(device, 2, 32, 64, dtype=torch.bfloat16),
-    )
+_module("transformer_block", lambda: Block(64, 4), (2, 32, 64))
+_module("transformer_block_bf16", lambda: Block(64, 4), (2, 32, 64), dtype=torch.bfloat16)
 
 
 @case(backward=False)
