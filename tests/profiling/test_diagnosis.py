@@ -343,10 +343,8 @@ def neighbors(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
 def test_steps_that_no_one_knows_are_unknown_and_not_far() -> None:
     types: tuple[str, ...] = ("*fp32:16", "*fp32:16")
     asked: dict[str, Any] = {"grid": (1 << 14,), "target": "sm_90", "BLOCK": 1024}
-    known = kernellab.diagnose(neighbors, *types, 1 << 24, 1, **asked)
-    unknown = kernellab.diagnose(neighbors, *types, "i32:16", "i32:16", **asked)
-    assert isinstance(known, Diagnosis)
-    assert isinstance(unknown, Diagnosis)
+    known = diagnosis(neighbors, *types, 1 << 24, 1, **asked)
+    unknown = diagnosis(neighbors, *types, "i32:16", "i32:16", **asked)
     for found in (known, unknown):
         assert "strided-access" not in [one.kind for one in found.severe]
     assert not any("contiguous" in note for note in known.notes)

@@ -183,7 +183,6 @@ def test_a_view(tmp_path) -> None:
         return View("Depths", lambda: DepthsView("Loops", found.depths), lambda: [card(found)])
 
     shown = kernellab.show(Depths(("a<b>",)))
-    assert isinstance(shown, View)
     assert shown.data == DepthsView("Loops", ("a<b>",))
     assert "a<b>" in repr(shown)
     page = shown.to_html(tmp_path / "page.html").read_text()

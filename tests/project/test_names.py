@@ -75,7 +75,6 @@ def test_every_entry_point_in_a_folder_with_an_accent(load, tmp_path, monkeypatc
     trace = kernellab.trace(scale, *launch(), ΒLOCK=64)
     trace.save("é.trace")
     again = kernellab.load("é.trace")
-    assert isinstance(again, kernellab.Trace)
     assert "γ: float32[64]" in str(again.at(3))
     assert "hélper(α)" in str(again.show())
     again.show().to_html("é.html")
@@ -131,7 +130,6 @@ def test_a_compilation_from_a_folder_with_an_accent(
         assert str(compiled.conversions())
     compiled.save(tmp_path / "é.kernellab")
     again = kernellab.load(tmp_path / "é.kernellab")
-    assert isinstance(again, kernellab.Compilation)
     assert again.source_map == compiled.source_map
     if record == "stages":
         assert kernellab.load(cache_folder(tmp_path)).source_map.file == file

@@ -36,6 +36,7 @@ from kernellab.viz.kernels import (
 from kernellab.viz.kit.view import Card, CardView, Table, card_of
 from tests.kernels import basic
 from tests.kernels.basic import add
+from tests.support.compiled import compiled
 
 SM_90 = Target("cuda", "90")
 
@@ -62,12 +63,10 @@ class Words(HTMLParser):
 
 @pytest.fixture(scope="module")
 def matmul() -> kernellab.Compilation:
-    compiled = kernellab.compile(
+    return compiled(
         basic.matmul, *["*fp16:16"] * 3, *["i32:16"] * 4, 1, "i32:16", 1, "i32:16", 1, BLOCK_M=64,
         BLOCK_N=64, BLOCK_K=32, target="sm_90",
     )  # fmt: skip
-    assert isinstance(compiled, kernellab.Compilation)
-    return compiled
 
 
 @pytest.fixture
@@ -152,19 +151,16 @@ def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> N
     arguments = [*["*fp32:16"] * 3, "i32"]
     cards = []
     for record in ("stages", "passes"):
-        made = kernellab.compile(basic.add, *arguments, BLOCK=128, target=target, record=record)
-        assert isinstance(made, kernellab.Compilation)
+        made = compiled(basic.add, *arguments, BLOCK=128, target=target, record=record)
         text = compilation_card(made).text()
         cards.append(text.splitlines())
     assert cards[0] == cards[1]
 
 
 def test_an_amd_card_has_amds_stages() -> None:
-    compiled = kernellab.compile(
-        basic.add, *["*fp32:16"] * 3, "i32", BLOCK=128, target="gfx942", num_warps=2
-    )
-    assert isinstance(compiled, kernellab.Compilation)
-    text = compilation_card(compiled).text()
+    pointers = ["*fp32:16"] * 3
+    made = compiled(basic.add, *pointers, "i32", BLOCK=128, target="gfx942", num_warps=2)
+    text = compilation_card(made).text()
     assert "amdgcn" in text
     assert "sass" not in text
     assert "warps per program     2" in text
@@ -234,18 +230,14 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
 
 
 @pytest.fixture(scope="module")
-def slow() -> Diagnosis:
+def slow() -> Any:
     """Why a small launch is slow: two findings, one of them on a line."""
     x = torch.rand(4096)
-    found = kernellab.diagnose(add, x, x, x, 4096, grid=(4,), target="sm_90", BLOCK=1024)
-    assert isinstance(found, Diagnosis)
-    return found
+    return kernellab.diagnose(add, x, x, x, 4096, grid=(4,), target="sm_90", BLOCK=1024)
 
 
-def test_a_diagnosis_has_a_bar_for_each_busy_part_and_each_finding_once(slow: Diagnosis) -> None:
+def test_a_diagnosis_has_a_bar_for_each_busy_part_and_each_finding_once(slow) -> None:
     card = diagnosis_card(slow)
-    assert slow.microseconds is not None
-    assert slow.estimate is not None
     busy, *findings = card.tables
     assert card.title.endswith(f"{slow[0].kind} {slow[0].cost:.0%}".replace("%", " %"))
     least = {part.name: part.at_least for part in slow.estimate.parts}
@@ -288,7 +280,7 @@ def test_accesses_have_bars_of_what_is_useful_and_each_source_line_once() -> Non
     assert text.count("tl.dot(") == 1
 
 
-def test_numbers_and_bars_of_the_live_card(open_page, slow: Diagnosis) -> None:
+def test_numbers_and_bars_of_the_live_card(open_page, slow) -> None:
     view = CardView(diagnosis_card(slow))
     page = open_page(view, width=420)
     bars = page.locator(".kl-bar-cell .kl-stack")

@@ -23,10 +23,8 @@ HOSTILE = "<img src=x onerror=alert(1)></script>"
 
 
 @pytest.fixture(scope="module")
-def report() -> GraphReport:
-    found = kernellab.load(FILE)
-    assert isinstance(found, GraphReport)
-    return found
+def report() -> Any:
+    return kernellab.load(FILE)
 
 
 @pytest.fixture(scope="module")
