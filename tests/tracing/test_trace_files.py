@@ -30,6 +30,7 @@ from kernellab.viz.kit.data import as_json
 from kernellab.viz.stepper_data import Cells, runs_of
 from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
+from tests.support.damages import json_within
 from tests.support.made_traces import MadeTrace, access, scattered
 from tests.support.python_processes import run_python
 from tests.support.trace_events import Events
@@ -152,12 +153,8 @@ def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised) -> Non
 
 def rewritten(path: Path, **changes: object) -> Path:
     """The file with other entries in its document."""
-    with zipfile.ZipFile(path) as archive:
-        document = json.loads(archive.read("trace.json")) | changes
-        values = archive.read("values")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("trace.json", json.dumps(document))
-        archive.writestr("values", values)
+    data, pack = json_within(path.read_bytes())
+    path.write_bytes(pack(json.dumps(data | changes).encode()))
     return path
 
 
