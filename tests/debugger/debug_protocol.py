@@ -47,9 +47,9 @@ class NotebookDebugger:
         found: list[dict[str, Any]] = told["breakpoints"]
         return found
 
-    def next_stop(self, seconds: float = 60) -> list[dict[str, Any]] | None:
+    def next_stop(self) -> list[dict[str, Any]] | None:
         """The frames of the next stop, innermost first; None where the cell ends."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 60
         printed = []
         while time.monotonic() < deadline:
             try:

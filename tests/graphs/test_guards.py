@@ -12,9 +12,9 @@ from kernellab.errors import ArgumentError
 ROWS = torch.rand(4, 3)
 
 
-def captured(function: Callable[..., Any], *calls: Any, **options: Any) -> kernellab.GraphReport:
+def captured(function: Callable[..., Any], *calls: Any) -> kernellab.GraphReport:
     """A report without code, which takes a fraction of the time."""
-    report = kernellab.graph(function, calls=calls, backend="eager", levels=False, **options)
+    report = kernellab.graph(function, calls=calls, backend="eager", levels=False)
     assert report.error == ""
     return report
 

@@ -148,12 +148,10 @@ def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
     return BoxMask(intervals, shape), on
 
 
-def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
+def element_for(access: Access, draw: Any) -> np.ndarray:
     """Values of the buffer's type: one, one a program, or one an element."""
-    shapes: list[tuple[int, ...]] = [(1,) * access.rank]
-    if per_lane:
-        shapes += [(PROGRAMS, *access.shape), access.shape, (PROGRAMS,) + (1,) * access.rank]
-    shape = draw(st.sampled_from(shapes))
+    ones, every = (1,) * access.rank, access.shape
+    shape = draw(st.sampled_from([ones, (PROGRAMS, *every), every, (PROGRAMS, *ones)]))
     numbers: np.ndarray = np.arange(int(np.prod(shape))).reshape(shape) + draw(st.integers(1, 50))
     if access.storage.dtype == np.bool_:
         numbers = numbers % 2 == 0
@@ -164,7 +162,7 @@ def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
 @bounded
 @given(accesses(), st.data())
 def test_loads(access: Access, data) -> None:
-    other = element_for(access, data.draw, per_lane=True) if data.draw(st.booleans()) else None
+    other = element_for(access, data.draw) if data.draw(st.booleans()) else None
     other = other if access.mask is not None else None
     keywords = {"mask": access.mask, "other": other, "active": access.active}
     before = access.storage.copy()
@@ -189,7 +187,7 @@ def test_loads(access: Access, data) -> None:
 @bounded
 @given(accesses(), st.data())
 def test_stores(access: Access, data) -> None:
-    value = element_for(access, data.draw, per_lane=True)
+    value = element_for(access, data.draw)
     expected = access.storage.copy()
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:

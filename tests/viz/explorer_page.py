@@ -19,9 +19,9 @@ _FOCUSED = """async root => {
 CodeMirror marks its editor a moment after the event."""
 
 
-def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    """Whether something holds within some seconds: for what Playwright's expectations lack."""
-    end = time.monotonic() + seconds
+def soon(holds: Callable[[], bool]) -> bool:
+    """Whether something holds within ten seconds: for what Playwright's expectations lack."""
+    end = time.monotonic() + 10
     while not holds():
         if time.monotonic() > end:
             return False

@@ -30,8 +30,8 @@ def free_port() -> int:
             return port
 
 
-def wait_for(address: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def wait_for(address: str) -> None:
+    end = time.monotonic() + 60
     while True:
         try:
             urllib.request.urlopen(address, timeout=5).close()
