@@ -219,9 +219,8 @@ WARPS = ["86,180,233", "230,159,0", "0,158,115", "240,228,66"]
 
 
 def painted(page: Page, number: int) -> dict[str, int]:
-    found = page.locator(".kl-grid-box canvas:first-child").nth(number).evaluate(COLORS)
-    assert isinstance(found, dict)
-    return found
+    canvas = page.locator(".kl-grid-box canvas:first-child").nth(number)
+    return dict(canvas.evaluate(COLORS))
 
 
 @pytest.mark.slow
