@@ -87,7 +87,7 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     )  # fmt: skip
     assert found.expected < 0
     assert found.values["row"] == found.index[0]
-    (behind,) = found.inputs or ()
+    (behind,) = found.inputs
     row, columns = found.index[0], found.values["columns"]
     assert (behind.argument, behind.count) == ("x_ptr", columns)
     assert [index for index, _ in behind.first] == [(row, 0), (row, 1), (row, 2)]
