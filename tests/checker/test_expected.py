@@ -12,8 +12,16 @@ import triton.language as tl
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
-from tests.kernels.basic import add
 from tests.support.source_lines import marked_line
+
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, x + y, mask=mask)
 
 
 @triton.jit
