@@ -30,6 +30,12 @@ def notebook() -> Iterator[StartNotebook]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def lab(notebook: StartNotebook, request: pytest.FixtureRequest) -> NotebookSession:
+    """A notebook in which the cells that the file names `CELLS` have run."""
+    return notebook(*request.module.CELLS)
+
+
 @pytest.fixture
 def messages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """The page of the package's messages: equal to what the page has under the test's name."""

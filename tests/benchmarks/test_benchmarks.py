@@ -5,18 +5,8 @@ import os
 import pandas
 import pytest
 
-from benchmarks import profile_on_gpu
+from benchmarks import harness, profile_on_gpu
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from benchmarks.harness import (
-    Comparison,
-    Sample,
-    Server,
-    Side,
-    geometric_mean,
-    markdown_table,
-    take_turns,
-    timed,
-)
 from kernellab.cli.demo import Case, check_outputs
 from kernellab.launch.tile_kernel import run
 
@@ -36,14 +26,14 @@ def describe(request: str) -> tuple[str, str | None, int]:
 def test_the_sides_take_turns_after_one_warm_up_each() -> None:
     calls: list[str] = []
 
-    def side(name: str, seconds: float) -> Side:
-        def call() -> Sample:
+    def side(name: str, seconds: float) -> harness.Side:
+        def call() -> harness.Sample:
             calls.append(name)
-            return Sample(seconds, len(calls))
+            return harness.Sample(seconds, len(calls))
 
         return call
 
-    comparison = take_turns(side("a", 1.0), side("b", 3.0), rounds=2, ours_per_round=2)
+    comparison = harness.take_turns(side("a", 1.0), side("b", 3.0), rounds=2, ours_per_round=2)
     assert "".join(calls) == "ab" + "aab" * 2
     assert (comparison.ours, comparison.theirs) == ([1.0] * 4, [3.0] * 2)
     assert (comparison.last_ours, comparison.last_theirs) == (7, 8)
@@ -52,29 +42,31 @@ def test_the_sides_take_turns_after_one_warm_up_each() -> None:
 
 
 def test_time_out_stops_after_a_whole_round() -> None:
-    sample = Sample(1.0)
-    comparison = take_turns(lambda: sample, lambda: sample, rounds=9, warm_up=False, seconds=0.0)
+    sample = harness.Sample(1.0)
+    comparison = harness.take_turns(
+        lambda: sample, lambda: sample, rounds=9, warm_up=False, seconds=0.0
+    )
     assert len(comparison.ours) == len(comparison.theirs) == 1
 
 
 def test_medians_not_means() -> None:
-    comparison = Comparison([1.0, 1.0, 100.0], [2.0, 2.0, 2.0], None, None)
+    comparison = harness.Comparison([1.0, 1.0, 100.0], [2.0, 2.0, 2.0], None, None)
     assert comparison.speedup == 2.0
 
 
 def test_timed_gives_the_output_and_a_time() -> None:
-    sample = timed(lambda: sum(range(100_000)))
+    sample = harness.timed(lambda: sum(range(100_000)))
     assert sample.output == 4_999_950_000
     assert 0 < sample.seconds < 10
 
 
 def test_geometric_mean() -> None:
-    assert geometric_mean([1.0, 100.0]) == pytest.approx(10.0)
+    assert harness.geometric_mean([1.0, 100.0]) == pytest.approx(10.0)
 
 
 def test_markdown() -> None:
     rows = pandas.DataFrame({"kernel": ["add"], "ratio": [74]})
-    assert markdown_table(rows).splitlines() == [
+    assert harness.markdown_table(rows).splitlines() == [
         "| kernel | ratio |",
         "|---|---:|",
         "| add | 74 |",
@@ -83,7 +75,7 @@ def test_markdown() -> None:
 
 @pytest.mark.slow
 def test_a_server_has_its_own_process_and_environment() -> None:
-    with Server(
+    with harness.Server(
         "tests.benchmarks.test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello"}
     ) as server:
         request, word, process = server.ask("a")
@@ -99,7 +91,7 @@ def test_a_server_has_its_own_process_and_environment() -> None:
 @pytest.mark.slow
 def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
     with (
-        Server("tests.benchmarks.test_benchmarks:describe", {}) as server,
+        harness.Server("tests.benchmarks.test_benchmarks:describe", {}) as server,
         pytest.raises(RuntimeError, match="the server died: exit status 3"),
     ):
         server.ask("die")
@@ -150,7 +142,5 @@ def test_the_counters_of_a_launch_have_units() -> None:
         '"","","","","ns","inst"\n'
         '"0","77","a machine","add","1,536","0"\n'
     )
-    assert profile_on_gpu.counters(page) == {
-        "Kernel Name": "add",
-        "gpu__time_duration.sum": "1,536 ns",
-    }
+    counters = profile_on_gpu.counters(page)
+    assert counters == {"Kernel Name": "add", "gpu__time_duration.sum": "1,536 ns"}

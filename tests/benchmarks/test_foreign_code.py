@@ -1,7 +1,5 @@
 """The tool that runs other people's libraries: a made-up library, and what it makes of outcomes."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -110,7 +108,7 @@ def test_launches_are_checked(outcomes: dict[str, Outcome]) -> None:
 
 
 @pytest.mark.slow
-def test_a_library_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_imported_is_told(tmp_path) -> None:
     (tmp_path / "broken_samples.py").write_text("import there_is_no_such_module")
     with pytest.raises(RuntimeError, match="there_is_no_such_module"):
         list(run_samples(Library("broken_samples", "broken 1.0", ()), tmp_path, seconds=60))

@@ -7,7 +7,6 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +61,7 @@ def modules_without_caches() -> int:
 @pytest.mark.parametrize(
     "name", ["launch_new", "launch_refused", "compile_new", "trace", "check", "stepper", "widget"]
 )
-def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_leaves_nothing(name: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -108,7 +107,7 @@ def test_of_a_kernel_the_latest_sweeps_are_kept(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_each_kind_of_leak_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_leak_is_seen(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -214,30 +214,26 @@ def float_pairs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x).to(dtype), torch.from_numpy(y).to(dtype)
 
 
-def floats(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x, y = float_pairs(dtype)
-        zeros = (x == 0) & (y == 0)  # which zero a minimum gives is left open
-        x[zeros] = 2.0
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(11, 128, dtype=dtype), N=128)
+@case("floats-{}", arithmetic.floats)
+def floats(dtype):
+    x, y = float_pairs(dtype)
+    zeros = (x == 0) & (y == 0)  # which zero a minimum gives is left open
+    x[zeros] = 2.0
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(11, 128, dtype=dtype), N=128)
+    kind = as_numpy(x).dtype
+    x, y = as_numpy(x).astype(np.float64), as_numpy(y).astype(np.float64)
 
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        kind = as_numpy(x_ptr).dtype
-        x, y = as_numpy(x_ptr).astype(np.float64), as_numpy(y_ptr).astype(np.float64)
+    def once(wide):
+        return wide.astype(kind)
 
-        def once(wide: np.ndarray) -> np.ndarray:
-            return wide.astype(kind)
-
-        product = once(x * y)
-        negated = -x if versions.NEGATES_ZEROS else 0.0 - x
-        rows = [
-            once(x + y), once(x - y), product, once(negated), once(abs(x)), once(np.fmin(x, y)),
-            once(np.fmax(x, y)), once(np.minimum(x, y)), once(np.maximum(x, y)),
-            once(np.where(x < y, x, y)), once(product.astype(np.float64) + x),
-        ]  # fmt: skip
-        return {"out_ptr": np.array(rows)}
-
-    return Case(f"floats-{name_of(dtype)}", arithmetic.floats, (1,), make, reference)
+    product = once(x * y)
+    negated = -x if versions.NEGATES_ZEROS else 0.0 - x
+    rows = [
+        once(x + y), once(x - y), product, once(negated), once(abs(x)), once(np.fmin(x, y)),
+        once(np.fmax(x, y)), once(np.minimum(x, y)), once(np.maximum(x, y)),
+        once(np.where(x < y, x, y)), once(product.astype(np.float64) + x),
+    ]  # fmt: skip
+    yield {"out_ptr": np.array(rows)}
 
 
 @case("divisions-{}", arithmetic.divisions)
@@ -315,24 +311,20 @@ def clamped(dtype):
     yield {"out_ptr": np.array([np.fmin(np.fmax(x, -1.0), 1.5), np.clip(x, -1.0, 1.5)])}
 
 
-def elementary(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x = torch.linspace(0.05, 6.0, 16, dtype=dtype)
-        return dict(x_ptr=x, out_ptr=torch.zeros(13, 16, dtype=dtype), N=16)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.double()
-        rows = [
-            x.exp(), x.exp2(), x.log(), x.log2(), x.sin(), x.cos(), x.sqrt(), x.rsqrt(), x.erf(),
-            x.floor(), x.ceil(), x.sigmoid(), x[0].erf() + x,
-        ]  # fmt: skip
-        return {"out_ptr": torch.stack(rows).numpy()}
-
-    tolerance = 1e-6 if dtype == torch.float32 else 1e-13
-    return Case(
-        f"elementary-{name_of(dtype)}", arithmetic.elementary, (1,), make, reference,
-        rtol=tolerance, atol=tolerance / 10,
-    )  # fmt: skip
+@case(
+    "elementary-{}", arithmetic.elementary,
+    rtol=lambda dtype: 1e-6 if dtype == torch.float32 else 1e-13,
+    atol=lambda dtype: 1e-7 if dtype == torch.float32 else 1e-14,
+)  # fmt: skip
+def elementary(dtype):
+    x_ptr = torch.linspace(0.05, 6.0, 16, dtype=dtype)
+    yield dict(x_ptr=x_ptr, out_ptr=torch.zeros(13, 16, dtype=dtype), N=16)
+    x = x_ptr.double()
+    rows = [
+        x.exp(), x.exp2(), x.log(), x.log2(), x.sin(), x.cos(), x.sqrt(), x.rsqrt(), x.erf(),
+        x.floor(), x.ceil(), x.sigmoid(), x[0].erf() + x,
+    ]  # fmt: skip
+    yield {"out_ptr": torch.stack(rows).numpy()}
 
 
 @case("precise", arithmetic.precise)
@@ -355,8 +347,6 @@ def high_products(dtype):
     wrapped = [[wrap(v, dtype) for v in row] for row in rows]
     yield {"out_ptr": np.array(wrapped, dtype=as_numpy(x).dtype)}
 
-
-# Conversions
 
 SPECIAL = [
     0.0, -0.0, 1.5, -1.5, 2.5, 300.0, -300.0, 447.0, 464.0, 465.0, 480.0, 1e4, 57344.0, 61439.0,
@@ -519,9 +509,6 @@ def same_bits(source, target):
     yield {"out_ptr": x.view(target)}
 
 
-# Index arithmetic and constants
-
-
 @case("index_as_data", arithmetic.index_as_data, (4,))
 def index_as_data():
     yield dict(
@@ -572,32 +559,24 @@ def words(seed: int, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
     return demo.philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF))
 
 
-def random_numbers(seed: int, offset: int) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            seed=seed, offset=offset, integer_ptr=torch.zeros(64, dtype=torch.int32),
-            uniform_ptr=torch.zeros(64), normal_ptr=torch.zeros(64), N=64,
-        )  # fmt: skip
+def unit(word: np.ndarray) -> np.ndarray:
+    folded = np.where(word.view(np.int32) < 0, ~word.view(np.int32), word.view(np.int32))
+    return folded.astype(np.float32) * np.float32(4.6566127342e-10)
 
-    def unit(word: np.ndarray) -> np.ndarray:
-        folded = np.where(word.view(np.int32) < 0, ~word.view(np.int32), word.view(np.int32))
-        return folded.astype(np.float32) * np.float32(4.6566127342e-10)
 
-    def reference(**_given: Any) -> dict[str, Any]:
-        offsets = np.arange(offset, offset + 64).astype(np.int32)
-        first, second, *_others = words(seed, offsets)
-        u1, u2 = np.maximum(unit(first), np.float32(1e-7)).astype(np.float64), unit(second)
-        gauss = np.sqrt(-2.0 * np.log(u1)) * np.cos(2 * np.pi * u2.astype(np.float64))
-        return {
-            "integer_ptr": first.view(np.int32),
-            "uniform_ptr": demo.uniform(seed, offsets),
-            "normal_ptr": gauss,
-        }
-
-    return Case(
-        f"random_numbers-{seed}-{offset}", arithmetic.random_numbers, (1,), make, reference,
-        rtol=1e-6, atol=2e-6,
+@case("random_numbers-{}-{}", arithmetic.random_numbers, rtol=1e-6, atol=2e-6)
+def random_numbers(seed, offset):
+    integer = torch.zeros(64, dtype=torch.int32)
+    yield dict(
+        seed=seed, offset=offset, integer_ptr=integer, uniform_ptr=torch.zeros(64),
+        normal_ptr=torch.zeros(64), N=64,
     )  # fmt: skip
+    offsets = np.arange(offset, offset + 64).astype(np.int32)
+    first, second, *_others = words(seed, offsets)
+    u1, u2 = np.maximum(unit(first), np.float32(1e-7)).astype(np.float64), unit(second)
+    gauss = np.sqrt(-2.0 * np.log(u1)) * np.cos(2 * np.pi * u2.astype(np.float64))
+    uniform = demo.uniform(seed, offsets)
+    yield {"integer_ptr": first.view(np.int32), "uniform_ptr": uniform, "normal_ptr": gauss}
 
 
 @case("random_four", arithmetic.random_four)

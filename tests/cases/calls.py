@@ -3,7 +3,6 @@
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,36 +11,26 @@ from tests.cases.case import Case, case, random, whole
 from tests.kernels.interp import calls
 
 
-def kept_apart() -> Case:
+@case("kept_apart", calls.kept_apart, (6,))
+def kept_apart():
     programs, limit = 6, 7
 
-    def checked(out: Any, at: int, value: int) -> int:
+    def checked(out, at, value):
         if value <= limit:
             out[at] = value
         return int(value <= limit)
 
-    def reference(out_ptr: Any, count_ptr: Any, **_: Any) -> dict[str, Any]:
-        for p in range(programs):
-            out = out_ptr[p]
-            for step in range(3):
-                if (p + step) % 2 == 0:
-                    first = checked(out, 2 * step, p + step)
-                    count_ptr[p] += first + 10 * checked(out, 2 * step + 1, 2 * (p + step))
-                else:
-                    count_ptr[p] += 100 * checked(out, 2 * step, -step)
-        return {"out_ptr": out_ptr, "count_ptr": count_ptr}
-
-    return Case(
-        "kept_apart",
-        calls.kept_apart,
-        (programs,),
-        lambda: dict(
-            out_ptr=torch.full((programs, 8), -77, dtype=torch.int32),
-            count_ptr=torch.zeros(programs, dtype=torch.int32),
-            limit=limit,
-        ),
-        reference,
-    )
+    out_ptr = torch.full((programs, 8), -77, dtype=torch.int32)
+    count_ptr = torch.zeros(programs, dtype=torch.int32)
+    yield dict(out_ptr=out_ptr, count_ptr=count_ptr, limit=limit)
+    for p, out in enumerate(out_ptr):
+        for step in range(3):
+            if (p + step) % 2 == 0:
+                first = checked(out, 2 * step, p + step)
+                count_ptr[p] += first + 10 * checked(out, 2 * step + 1, 2 * (p + step))
+            else:
+                count_ptr[p] += 100 * checked(out, 2 * step, -step)
+    yield {"out_ptr": out_ptr, "count_ptr": count_ptr}
 
 
 @case("returns_in_loops", calls.returns_in_loops, (4,))
@@ -71,63 +60,44 @@ def greatest_common_divisors():
     yield {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
 
 
-def longest(dtype: torch.dtype) -> Case:
+@case("longest-{}", calls.longest, (2,))
+def longest(dtype):
     programs, n = 2, 16
-
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=whole(n, low=0, high=5, seed=4).to(dtype),
-            value_ptr=torch.zeros(programs, dtype=dtype),
-            index_ptr=torch.zeros(programs, dtype=torch.int32),
-            where_ptr=torch.zeros(programs, n, dtype=torch.int32),
-            N=n,
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.float().numpy()
-        running = [lane + int(np.argmax(x[lane:])) for lane in range(n)]
-        return {
-            "value_ptr": [x.max()] * programs,
-            "index_ptr": [int(np.argmax(x))] * programs,
-            "where_ptr": [running] * programs,
-        }
-
-    name = str(dtype).removeprefix("torch.")
-    return Case(f"longest-{name}", calls.longest, (programs,), make, reference)
+    x = whole(n, low=0, high=5, seed=4).to(dtype)
+    value, index = (torch.zeros(programs, dtype=kind) for kind in (dtype, torch.int32))
+    where = torch.zeros(programs, n, dtype=torch.int32)
+    yield dict(x_ptr=x, value_ptr=value, index_ptr=index, where_ptr=where, N=n)
+    x = x.float().numpy()
+    running = [lane + int(np.argmax(x[lane:])) for lane in range(n)]
+    yield {
+        "value_ptr": [x.max()] * programs,
+        "index_ptr": [int(np.argmax(x))] * programs,
+        "where_ptr": [running] * programs,
+    }
 
 
-def mapped() -> Case:
+@case("mapped", calls.mapped, (3,))
+def mapped():
     programs, n = 3, 16
+    x_ptr = torch.from_numpy(random(5).integers(-9, 9, programs * n).astype(np.float32))
+    y_ptr = torch.from_numpy(random(6).integers(-9, 9, n).astype(np.float32))
+    yield dict(x_ptr=x_ptr, y_ptr=y_ptr, out_ptr=torch.zeros(4, programs * n), N=n)
 
-    def make() -> dict[str, Any]:
-        x = torch.from_numpy(random(5).integers(-9, 9, programs * n).astype(np.float32))
-        y = torch.from_numpy(random(6).integers(-9, 9, n).astype(np.float32))
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(4, programs * n), N=n)
-
-    def steps(number: int) -> int:
+    def steps(number):
         count = 0
         while number != 1:
             number = number // 2 if number % 2 == 0 else 3 * number + 1
             count += 1
         return count
 
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy().reshape(-1, 2)
-        y = np.tile(y_ptr.numpy(), programs).reshape(-1, 2)
-        ordered = np.sort(x, axis=1)
-        second = np.stack(
-            [y[:, 0] + np.where(ordered[:, 0] < 0, 2 * y[:, 1], 0), y[:, 0] * y[:, 1]], 1
-        )
-        return {
-            "out_ptr": [
-                [steps(number) if number >= n else 0 for number in range(programs * n)],
-                ordered.reshape(-1),
-                second.reshape(-1),
-                np.sign(x - y).reshape(-1),
-            ]
-        }
-
-    return Case("mapped", calls.mapped, (programs,), make, reference)
+    x = x_ptr.numpy().reshape(-1, 2)
+    y = np.tile(y_ptr.numpy(), programs).reshape(-1, 2)
+    ordered = np.sort(x, axis=1)
+    first = y[:, 0] + np.where(ordered[:, 0] < 0, 2 * y[:, 1], 0)
+    second = np.stack([first, y[:, 0] * y[:, 1]], 1)
+    counts = [steps(number) if number >= n else 0 for number in range(programs * n)]
+    rows = (ordered, second, np.sign(x - y))
+    yield {"out_ptr": [counts, *(row.reshape(-1) for row in rows)]}
 
 
 @case("searched", calls.searched, (2,))

@@ -80,15 +80,23 @@ class Case:
                 assert_same(got, want, name)
 
 
-def case(name: str, kernel: Any, grid: tuple[int, ...] = (1,), **more: Any) -> Any:
-    """Make a function that gives a case of a generator: it yields arguments, then outputs."""
+def case(name: Any, kernel: Any, grid: Any = (1,), **more: Any) -> Any:
+    """Make a function that gives a case of a generator: it yields arguments, then outputs.
+
+    The name, the grid and the options may be functions of what the function is given.
+    """
 
     def decorated(generator: Callable[..., Iterator[dict[str, Any]]]) -> Callable[..., Case]:
         def made(*given: Any) -> Case:
+            def chosen(value: Any) -> Any:
+                return value(*given) if callable(value) else value
+
             words = (str(one).removeprefix("torch.") for one in given)
             steps = partial(generator, *given)
             arguments, written = lambda: next(steps()), lambda **_: list(steps())[1]
-            return Case(name.format(*words), kernel, grid, arguments, written, **more)
+            options = {option: chosen(value) for option, value in more.items()}
+            named = name(*given) if callable(name) else name.format(*words)
+            return Case(named, kernel, chosen(grid), arguments, written, **options)
 
         return made
 

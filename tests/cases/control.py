@@ -3,7 +3,6 @@
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,30 +15,21 @@ def zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.int32)
 
 
-def where_am_i(grid: tuple[int, ...]) -> Case:
+@case(lambda grid: f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, lambda grid: grid)
+def where_am_i(grid):
     nx, ny, nz = (*grid, 1, 1)[:3]
-
-    def reference(**_: Any) -> dict[str, Any]:
-        order = [(x, y, z) for z in range(nz) for y in range(ny) for x in range(nx)]
-        return {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
-
-    return Case(
-        f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, grid,
-        lambda: dict(out_ptr=zeros(nx * ny * nz)), reference,
-    )  # fmt: skip
+    yield dict(out_ptr=zeros(nx * ny * nz))
+    order = [(x, y, z) for z in range(nz) for y in range(ny) for x in range(nx)]
+    yield {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
 
 
-def collatz() -> Case:
-    def steps(value: int) -> int:
+@case("collatz", control.collatz, (30,))
+def collatz():
+    def steps(value):
         return 0 if value == 1 else 1 + steps(value // 2 if value % 2 == 0 else 3 * value + 1)
 
-    return Case(
-        "collatz",
-        control.collatz,
-        (30,),
-        lambda: dict(out_ptr=zeros(30), N=1),
-        lambda **_: {"out_ptr": [steps(program + 1) for program in range(30)]},
-    )
+    yield dict(out_ptr=zeros(30), N=1)
+    yield {"out_ptr": [steps(program + 1) for program in range(30)]}
 
 
 @case("triangular", control.triangular, (6,))
@@ -108,36 +98,27 @@ def early_returns(n):
     yield {"out_ptr": out}
 
 
-def returning_helper() -> Case:
-    def helper(x: int, limit: int) -> int:
+@case("returning_helper", control.returning_helper, (7,))
+def returning_helper():
+    def helper(x, limit):
         return x - limit if x > limit else x * 2
 
-    return Case(
-        "returning_helper",
-        control.returning_helper,
-        (7,),
-        lambda: dict(out_ptr=zeros(7), limit=3),
-        lambda **_: {"out_ptr": [helper(p, 3) + helper(3, p) for p in range(7)]},
-    )
+    yield dict(out_ptr=zeros(7), limit=3)
+    yield {"out_ptr": [helper(p, 3) + helper(3, p) for p in range(7)]}
 
 
-def uniform_branches(flag: bool, n: int, first: float) -> Case:
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr + (1 if flag else -1)
-        if first > 0:
-            x = x * 2
-        x = x + sum(range(n))
-        if n > 5 and first > 0:
-            x = x + 1000
-        return {"out_ptr": x.expand(2, 8)}
-
-    def make() -> dict[str, Any]:
-        x = whole(8, dtype=torch.float32)
-        x[0] = first
-        return dict(x_ptr=x, out_ptr=torch.zeros(2, 8), flag=flag, n=n, BLOCK=8)
-
-    name = f"uniform_branches-{flag}-{n}-{first}"
-    return Case(name, control.uniform_branches, (2,), make, reference)
+@case("uniform_branches-{}-{}-{}", control.uniform_branches, (2,))
+def uniform_branches(flag, n, first):
+    x = whole(8, dtype=torch.float32)
+    x[0] = first
+    yield dict(x_ptr=x, out_ptr=torch.zeros(2, 8), flag=flag, n=n, BLOCK=8)
+    x = x + (1 if flag else -1)
+    if first > 0:
+        x = x * 2
+    x = x + sum(range(n))
+    if n > 5 and first > 0:
+        x = x + 1000
+    yield {"out_ptr": x.expand(2, 8)}
 
 
 @case("binary_search", control.binary_search, (20,))
@@ -162,15 +143,10 @@ def conditional_atomics():
     yield {"count_ptr": count, "out_ptr": out}
 
 
-def unrolled() -> Case:
-    return Case(
-        "unrolled",
-        control.unrolled,
-        (1,),
-        lambda: dict(x_ptr=iota(4) + 2, out_ptr=torch.zeros(1), n=3, N=4),
-        lambda **_: {"out_ptr": [2.0 + 4 * 3 + 5 * 4 - 3]},
-        options={"debug": True},
-    )
+@case("unrolled", control.unrolled, options={"debug": True})
+def unrolled():
+    yield dict(x_ptr=iota(4) + 2, out_ptr=torch.zeros(1), n=3, N=4)
+    yield {"out_ptr": [2.0 + 4 * 3 + 5 * 4 - 3]}
 
 
 @case("tuples", control.tuples)
@@ -180,24 +156,17 @@ def tuples():
     yield {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
 
 
-def shadowing_names() -> Iterator[Case]:
-    def of_range(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": torch.stack([x_ptr + 0.5 * p for p in range(3)])}
+@case("named-range", names.range, (3,))
+def named_range():
+    x = iota(8)
+    yield {"x_ptr": x, "range": 0.5, "out_ptr": torch.zeros(3, 8), "N": 8}
+    yield {"out_ptr": torch.stack([x + 0.5 * p for p in range(3)])}
 
-    yield Case(
-        "named-range",
-        names.range,
-        (3,),
-        lambda: {"x_ptr": iota(8), "range": 0.5, "out_ptr": torch.zeros(3, 8), "N": 8},
-        of_range,
-    )
-    yield Case(
-        "named-offsets",
-        names.offsets,
-        (2,),
-        lambda: dict(x_ptr=iota(16), out_ptr=torch.zeros(2, 8), N=8),
-        lambda **_: {"out_ptr": np.tile(np.arange(8) * 4.0, (2, 1))},
-    )
+
+@case("named-offsets", names.offsets, (2,))
+def named_offsets():
+    yield dict(x_ptr=iota(16), out_ptr=torch.zeros(2, 8), N=8)
+    yield {"out_ptr": np.tile(np.arange(8) * 4.0, (2, 1))}
 
 
 @case("loop_results-{}", control.loop_results)
@@ -238,5 +207,5 @@ def control_cases() -> Iterator[Case]:
         uniform_branches(*given) for given in ((True, 0, 2.0), (False, 7, 2.0), (True, 6, -1.0))
     )
     yield from (chosen_bounds(), binary_search(), conditional_atomics(), unrolled(), tuples())
-    yield from shadowing_names()
+    yield from (named_range(), named_offsets())
     yield from map(loop_results, (0, 3))

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests.cases.arithmetic import name_of
 from tests.cases.case import Case, as_numpy, case, iota, normal, whole
 from tests.kernels.interp import descriptors
 from tests.support import versions
@@ -161,34 +160,19 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-def reduced_into(how: str, dtype: torch.dtype) -> Case:
+@case("reduced_into-{}-{}", descriptors.reduced_into, (3,))
+def reduced_into(how, dtype):
     """Small integers, exact in every type; unsigned ones about the sign bit."""
     low = 0 if str(dtype).startswith("torch.u") else -9
     high = 2**31 + 20 if dtype == torch.uint32 and how != "add" else 10
-
-    def make() -> dict[str, Any]:
-        out = whole(6, 16, low=low, high=high, seed=1, dtype=torch.int64).to(dtype)
-        return dict(
-            x_ptr=whole(3, 4, 16, low=low, high=high, dtype=torch.int64).to(dtype),
-            out=TensorDescriptor.from_tensor(out, [4, 16]),
-            row=-1,
-            HOW=how,
-            M=4,
-            N=16,
-        )
-
-    def reference(x_ptr: Any, out: Any, **_: Any) -> dict[str, Any]:
-        result, x = as_numpy(out.base).copy(), as_numpy(x_ptr)
-        for block in x:
-            result[:3] = REDUCTIONS[how](result[:3], block[1:])
-        return {"out": result}
-
-    return Case(
-        f"reduced_into-{how}-{name_of(dtype)}", descriptors.reduced_into, (3,), make, reference
-    )
-
-
-# Block pointers
+    x = whole(3, 4, 16, low=low, high=high, dtype=torch.int64).to(dtype)
+    out = whole(6, 16, low=low, high=high, seed=1, dtype=torch.int64).to(dtype)
+    target = TensorDescriptor.from_tensor(out, [4, 16])
+    yield dict(x_ptr=x, out=target, row=-1, HOW=how, M=4, N=16)
+    result = as_numpy(out)
+    for block in as_numpy(x):
+        result[:3] = REDUCTIONS[how](result[:3], block[1:])
+    yield {"out": result}
 
 
 @case("padded_blocks-{}", descriptors.padded_blocks, (2,))

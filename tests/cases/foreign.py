@@ -35,20 +35,13 @@ ONE_REGISTER: dict[str, Callable[[int, int, int], int]] = {
 """Assembly -> Python's integers."""
 
 
-def one_register(asm: str, shift: int) -> Case:
-    def make() -> dict[str, Any]:
-        x, y = (
-            whole(64, low=0, high=WORD, seed=s, dtype=torch.int64).to(torch.int32) for s in (0, 1)
-        )
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros_like(x), shift=shift, ASM=asm, N=32)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        lanes = zip((x_ptr.long() % WORD).tolist(), (y_ptr.long() % WORD).tolist())
-        result = [wrap(ONE_REGISTER[asm](x, y, shift), torch.int32) for x, y in lanes]
-        return {"out_ptr": np.array(result, np.int32)}
-
-    name = f"assembly-{asm.split()[0]}-{shift}"
-    return Case(name, foreign.one_register_each, (2,), make, reference)
+@case(lambda asm, shift: f"assembly-{asm.split()[0]}-{shift}", foreign.one_register_each, (2,))
+def one_register(asm, shift):
+    x, y = (whole(64, low=0, high=WORD, seed=s, dtype=torch.int64).to(torch.int32) for s in (0, 1))
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros_like(x), shift=shift, ASM=asm, N=32)
+    lanes = zip((x.long() % WORD).tolist(), (y.long() % WORD).tolist())
+    result = [wrap(ONE_REGISTER[asm](x, y, shift), torch.int32) for x, y in lanes]
+    yield {"out_ptr": np.array(result, np.int32)}
 
 
 @case("four_in_a_register", foreign.four_in_a_register, (2,))
@@ -78,6 +71,7 @@ def through_memory():
     yield {"out_ptr": out}
 
 
+KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}
 PAIRS: dict[str, Callable[[Any, Any], Any]] = {
     "add.rn.{}x2 $0, $1, $2;": lambda x, y: x + y,
     "fma.rn.{}x2 $0, $1, $2, $1;": lambda x, y: x * y + x,
@@ -86,19 +80,15 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def pairs_of_halves(asm: str, dtype: torch.dtype) -> Case:
-    kind = {torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]
-
-    def make() -> dict[str, Any]:
-        x, y = normal(16, dtype=dtype), normal(16, seed=1, dtype=dtype)
-        x[3] = math.nan
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros_like(x), ASM=asm.format(kind), N=16)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        x, y = x_ptr.double().numpy(), y_ptr.double().numpy()  # products and sums are exact in it
-        return {"out_ptr": PAIRS[asm](x, y).astype(as_numpy(x_ptr).dtype)}
-
-    return Case(f"pairs-{asm.split()[0]}-{kind}", foreign.pairs_of_halves, (1,), make, reference)
+@case(lambda asm, dtype: f"pairs-{asm.split()[0]}-{KINDS[dtype]}", foreign.pairs_of_halves)
+def pairs_of_halves(asm, dtype):
+    x, y = normal(16, dtype=dtype), normal(16, seed=1, dtype=dtype)
+    x[3] = math.nan
+    text = asm.format(KINDS[dtype])
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros_like(x), ASM=text, N=16)
+    # Products and sums are exact in float64.
+    result = PAIRS[asm](x.double().numpy(), y.double().numpy())
+    yield {"out_ptr": result.astype(as_numpy(x).dtype)}
 
 
 @case("through_e4b15", foreign.through_e4b15)

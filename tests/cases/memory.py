@@ -255,34 +255,19 @@ def walking_pointers():
     yield {"out_ptr": sum(row * (s + 1) for s, row in enumerate(rows))}
 
 
-def bits_of() -> Case:
-    return Case(
-        "bits_of",
-        memory.bits_of,
-        (1,),
-        lambda: dict(x_ptr=normal(16), out_ptr=torch.zeros(16, dtype=torch.int32), N=16),
-        lambda x_ptr, **_: {"out_ptr": x_ptr.view(torch.int32) & 0x7F800000},
-    )
+@case("bits_of", memory.bits_of)
+def bits_of():
+    x = normal(16)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(16, dtype=torch.int32), N=16)
+    yield {"out_ptr": x.view(torch.int32) & 0x7F800000}
 
 
 def memory_cases() -> Iterator[Case]:
     for dtype in (
-        torch.bool,
-        torch.int8,
-        torch.uint8,
-        torch.int16,
-        torch.uint16,
-        torch.int32,
-        torch.uint32,
-        torch.int64,
-        torch.uint64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
-    ):
+        torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32,
+        torch.int64, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+        torch.float8_e4m3fn, torch.float8_e5m2,
+    ):  # fmt: skip
         yield copy_1d(dtype)
     yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
     yield from (

@@ -66,14 +66,11 @@ def kept():
     yield {"out_ptr": torch.cat([x + y, torch.tensor([12.0])])}
 
 
-def rounded_down() -> Case:
-    return Case(
-        "rounded_down",
-        pointers.rounded_down,
-        (1,),
-        lambda: dict(x_ptr=integers(8).float(), out_ptr=torch.zeros(1)),
-        lambda x_ptr, **_: {"out_ptr": x_ptr[2]},
-    )
+@case("rounded_down", pointers.rounded_down)
+def rounded_down():
+    x = integers(8).float()
+    yield dict(x_ptr=x, out_ptr=torch.zeros(1))
+    yield {"out_ptr": x[2]}
 
 
 @case("narrowed", pointers.narrowed)

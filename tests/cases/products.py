@@ -10,7 +10,6 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tests.cases.arithmetic import name_of
 from tests.cases.case import Case, case, normal, whole
 from tests.kernels.interp import products
 from tests.support import versions
@@ -18,32 +17,29 @@ from tests.support import versions
 PRODUCT_TOLERANCE = {"ieee": 1e-6, "tf32": 2e-3, "tf32x3": 2e-6, "bf16x3": 2e-5, "bf16x6": 1e-6}
 
 
-def product(dtype: torch.dtype, result: torch.dtype, precision: str) -> Case:
+def product_tolerance(_: torch.dtype, result: torch.dtype, precision: str) -> float:
+    exact = {torch.int32: 0.0, torch.float16: 1e-3, torch.float64: 1e-13}
+    return exact.get(result, PRODUCT_TOLERANCE[precision])
+
+
+# Sums of 32 products of standard normal numbers: their size is about 6.
+@case(
+    "product-{}-{}-{}", products.product, (2,), rtol=product_tolerance,
+    atol=lambda *given: 12 * product_tolerance(*given),
+)  # fmt: skip
+def product(dtype, result, precision):
     """Against float64. Two programs, with one b for both."""
-
-    def make() -> dict[str, Any]:
-        if dtype == torch.int8:
-            a, b = (whole(*s, low=-128, high=128, dtype=dtype) for s in ((2, 16, 32), (32, 16)))
-            c = whole(2, 16, 16, low=-(2**31), high=2**31 - 2**24, dtype=result)
-        else:
-            a, b = normal(2, 16, 32, dtype=dtype), normal(32, 16, seed=1, dtype=dtype)
-            c = normal(2, 16, 16, seed=2, dtype=result)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
-
-    def reference(a_ptr: Any, b_ptr: Any, c_ptr: Any, **_: Any) -> dict[str, Any]:
-        if dtype == torch.int8:
-            return {"c_ptr": a_ptr.int() @ b_ptr.int() + c_ptr}
-        return {"c_ptr": (a_ptr.double() @ b_ptr.double() + c_ptr.double()).numpy()}
-
-    tolerance = {
-        torch.int32: 0.0,
-        torch.float16: 1e-3,
-        torch.float64: 1e-13,
-        torch.float32: PRODUCT_TOLERANCE[precision],
-    }[result]
-    name = f"product-{name_of(dtype)}-{name_of(result)}-{precision}"
-    # Sums of 32 products of standard normal numbers: their size is about 6.
-    return Case(name, products.product, (2,), make, reference, rtol=tolerance, atol=tolerance * 12)
+    if dtype == torch.int8:
+        a, b = (whole(*s, low=-128, high=128, dtype=dtype) for s in ((2, 16, 32), (32, 16)))
+        c = whole(2, 16, 16, low=-(2**31), high=2**31 - 2**24, dtype=result)
+    else:
+        a, b = normal(2, 16, 32, dtype=dtype), normal(32, 16, seed=1, dtype=dtype)
+        c = normal(2, 16, 16, seed=2, dtype=result)
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
+    if dtype == torch.int8:
+        yield {"c_ptr": a.int() @ b.int() + c}
+    else:
+        yield {"c_ptr": (a.double() @ b.double() + c.double()).numpy()}
 
 
 @case("product_cut_to_tf32", products.product)

@@ -4,12 +4,11 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 
-from tests.cases.arithmetic import name_of, wrap
+from tests.cases.arithmetic import wrap
 from tests.cases.case import Case, as_numpy, case, iota, normal, random, whole
 from tests.kernels.interp import tiles
 from tests.support import versions
@@ -98,59 +97,45 @@ def custom_reductions():
     yield {"out_ptr": np.array([larger, x.prod(1)]), "count_ptr": (x > 0).sum(1)}
 
 
-def scanned(reverse: bool) -> Case:
-    def make() -> dict[str, Any]:
-        a = whole(M, 8, low=-2, high=3, dtype=torch.float32) / 2
-        x = whole(M, 8, low=-4, high=5, dtype=torch.float32, seed=9)
-        return dict(a_ptr=a, x_ptr=x, out_ptr=torch.zeros(3, M, 8), M=M, N=8, REVERSE=reverse)
-
-    def reference(a_ptr: Any, x_ptr: Any, **_: Any) -> dict[str, Any]:
-        a, x = a_ptr.numpy().astype(np.float64), x_ptr.numpy().astype(np.float64)
-        columns = range(7, -1, -1) if reverse else range(8)
-        order = slice(None, None, -1) if reverse else slice(None)
-        h, state = np.zeros_like(x), np.zeros(M)
-        for j in columns:
-            state = a[:, j] * state + x[:, j]
-            h[:, j] = state
-        sums = np.cumsum(x[:, order], 1)[:, order]
-        return {"out_ptr": np.array([sums, np.cumprod(x[order], 0)[order], h])}
-
-    return Case(
-        f"scanned-{'reverse' if reverse else 'forward'}", tiles.scanned, (1,), make, reference
-    )
+@case("scanned-{}", tiles.scanned)
+def scanned(direction):
+    reverse = direction == "reverse"
+    a_ptr = whole(M, 8, low=-2, high=3, dtype=torch.float32) / 2
+    x_ptr = whole(M, 8, low=-4, high=5, dtype=torch.float32, seed=9)
+    out_ptr = torch.zeros(3, M, 8)
+    yield dict(a_ptr=a_ptr, x_ptr=x_ptr, out_ptr=out_ptr, M=M, N=8, REVERSE=reverse)
+    a, x = a_ptr.numpy().astype(np.float64), x_ptr.numpy().astype(np.float64)
+    order = slice(None, None, -1) if reverse else slice(None)
+    h, state = np.zeros_like(x), np.zeros(M)
+    for j in range(8)[order]:
+        state = a[:, j] * state + x[:, j]
+        h[:, j] = state
+    sums = np.cumsum(x[:, order], 1)[:, order]
+    yield {"out_ptr": np.array([sums, np.cumprod(x[order], 0)[order], h])}
 
 
-def scanned_whatever(dtype: torch.dtype) -> Case:
+ROUNDED_EACH_TIME = {torch.float16}
+if not versions.WIDENS_RUNNING_BFLOAT16:
+    ROUNDED_EACH_TIME.add(torch.bfloat16)
+
+
+def tolerance_of_scan(dtype: torch.dtype) -> float:
+    rough = {torch.bfloat16: 2e-2, torch.float32: 1e-5}
+    return 0 if dtype in ROUNDED_EACH_TIME else rough.get(dtype, 0)
+
+
+@case("scanned-{}", tiles.scanned_whatever, rtol=tolerance_of_scan, atol=tolerance_of_scan)
+def scanned_whatever(dtype):
     """Integers wrap in 32 bits at least; 16-bit floats are rounded each time (bf16 from 3.9)."""
-    bits = 0 if dtype.is_floating_point else torch.iinfo(dtype).bits
-    result = torch.int32 if 0 < bits < 32 else dtype
-    rounded_each_time = {torch.float16}
-    if not versions.WIDENS_RUNNING_BFLOAT16:
-        rounded_each_time.add(torch.bfloat16)
-
-    def make() -> dict[str, Any]:
-        x = (
-            normal(64, dtype=dtype)
-            if dtype.is_floating_point
-            else whole(64, low=0, high=100, dtype=dtype)
-        )
-        return dict(x_ptr=x, out_ptr=torch.zeros(64, dtype=result), N=64)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = as_numpy(x_ptr)
-        if dtype in rounded_each_time:
-            return {"out_ptr": list(itertools.accumulate(x, lambda a, b: x.dtype.type(a + b)))}
-        return {"out_ptr": np.cumsum(x.astype(np.float64))}
-
-    tolerance = (
-        0
-        if dtype in rounded_each_time
-        else {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)
-    )
-    return Case(
-        f"scanned-{name_of(dtype)}", tiles.scanned_whatever, (1,), make, reference,
-        rtol=tolerance, atol=tolerance,
-    )  # fmt: skip
+    is_float = dtype.is_floating_point
+    result = dtype if is_float or torch.iinfo(dtype).bits >= 32 else torch.int32
+    x = normal(64, dtype=dtype) if is_float else whole(64, low=0, high=100, dtype=dtype)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(64, dtype=result), N=64)
+    x = as_numpy(x)
+    if dtype in ROUNDED_EACH_TIME:
+        yield {"out_ptr": list(itertools.accumulate(x, lambda a, b: x.dtype.type(a + b)))}
+    else:
+        yield {"out_ptr": np.cumsum(x.astype(np.float64))}
 
 
 @case("shaped", tiles.shaped)
@@ -169,24 +154,16 @@ def shaped():
     yield {"out_ptr": torch.stack(rows)}
 
 
-def scalar_of_tile() -> Case:
-    return Case(
-        "scalar_of_tile",
-        tiles.scalar_of_tile,
-        (3,),
-        lambda: dict(x_ptr=iota(3), out_ptr=torch.zeros(3)),
-        lambda x_ptr, **_: {"out_ptr": x_ptr * 2},
-    )
+@case("scalar_of_tile", tiles.scalar_of_tile, (3,))
+def scalar_of_tile():
+    yield dict(x_ptr=iota(3), out_ptr=torch.zeros(3))
+    yield {"out_ptr": iota(3) * 2}
 
 
-def one_wide() -> Case:
-    return Case(
-        "one_wide",
-        tiles.one_wide,
-        (3,),
-        lambda: dict(x_ptr=iota(16), out_ptr=torch.zeros(3, 8), ONE=1, N=8),
-        lambda **_: {"out_ptr": np.arange(3)[:, None] + np.arange(8)},
-    )
+@case("one_wide", tiles.one_wide, (3,))
+def one_wide():
+    yield dict(x_ptr=iota(16), out_ptr=torch.zeros(3, 8), ONE=1, N=8)
+    yield {"out_ptr": np.arange(3)[:, None] + np.arange(8)}
 
 
 @case("ordered-{}", tiles.ordered)
@@ -217,17 +194,9 @@ def counted():
 def tile_cases() -> Iterator[Case]:
     for how in ("sum", "max", "min"):
         for dtype in (
-            torch.float16,
-            torch.bfloat16,
-            torch.float32,
-            torch.float64,
-            torch.int8,
-            torch.uint8,
-            torch.int32,
-            torch.uint32,
-            torch.int64,
-            torch.uint64,
-        ):
+            torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8,
+            torch.int32, torch.uint32, torch.int64, torch.uint64,
+        ):  # fmt: skip
             yield reduced_rows(how, dtype)
         yield reduced_with_nan(how)
     for how in ("argmax", "argmin"):
@@ -238,15 +207,10 @@ def tile_cases() -> Iterator[Case]:
     yield reduced_columns()
     yield from map(reduced_3d, range(3))
     yield custom_reductions()
-    yield from map(scanned, (False, True))
+    yield from map(scanned, ("forward", "reverse"))
     for dtype in (
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.int8,
-        torch.int32,
-        torch.int64,
-    ):
+        torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.int32, torch.int64,
+    ):  # fmt: skip
         yield scanned_whatever(dtype)
     yield shaped()
     yield scalar_of_tile()

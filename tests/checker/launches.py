@@ -54,7 +54,6 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The faulty kernel's."""
         name: str = self.faulty.kernel.__name__
         return name
 
@@ -124,7 +123,6 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> to
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """For outputs, counters and locks."""
     return torch.zeros(shape, dtype=dtype)
 
 

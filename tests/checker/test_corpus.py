@@ -37,9 +37,6 @@ def test_its_clean_twin_has_no_finding(case) -> None:
     assert not found, str(found)
 
 
-# Every fix that a check shows is followed
-
-
 def changed(kernel: Any, finding: Finding) -> Any:
     lines = str(kernel.src).splitlines()
     first = triton_api.definition_of(kernel).line

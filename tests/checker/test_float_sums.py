@@ -186,9 +186,6 @@ def test_numbers_that_tf32_holds_lose_nothing() -> None:
     assert not kernellab.check(product, (1,), a, b, torch.zeros(M, N), M=M, K=K, N=N)
 
 
-# Results that hold NaN which the kernel did not produce
-
-
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 import kernellab
+from tests.checker.corpus.followed_overflow import bytes_times_three
 from tests.checker.corpus.index_overflow import chunks, ring
 from tests.support import versions
 
@@ -131,18 +132,13 @@ def test_sums_wrap_too(messages) -> None:
     assert finding.message == messages
 
 
-@triton.jit
-def by_a_byte(x_ptr, ids_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    ids = tl.load(ids_ptr + lanes)
-    tl.store(out_ptr + lanes, tl.load(x_ptr + ids * 3))
-
-
 @pytest.mark.parametrize(("value", "fits"), [(42, True), (43, True), (85, True), (86, False), (255, False)])  # fmt: skip
 def test_a_byte_without_a_sign_holds_255(value, fits, messages) -> None:
     """PyTorch's uint8 says what the product is."""
     ids = torch.tensor([value, 1, 0, 2], dtype=torch.uint8)
-    found = kernellab.check(by_a_byte, (1,), torch.zeros(1024), ids, torch.zeros(4), BLOCK=4)
+    found = kernellab.check(
+        bytes_times_three, (1,), torch.zeros(1024), ids, torch.zeros(4), BLOCK=4
+    )
     wrapped = int((ids * 3)[0])
     assert fits == (wrapped == 3 * value)
     assert len(found) == (not fits), str(found)
@@ -154,7 +150,7 @@ def test_a_byte_without_a_sign_holds_255(value, fits, messages) -> None:
 def test_a_byte_with_a_sign_holds_127(value, fits, messages) -> None:
     ids = torch.tensor([value, 1, 0, 2], dtype=torch.int8)
     x = torch.zeros(2048)[1024:]
-    found = kernellab.check(by_a_byte, (1,), x, ids, torch.zeros(4), BLOCK=4)
+    found = kernellab.check(bytes_times_three, (1,), x, ids, torch.zeros(4), BLOCK=4)
     overflows = found.of_kind("index-overflow")
     assert len(overflows) == (not fits), str(found)
     for one in overflows:

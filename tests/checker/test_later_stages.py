@@ -125,9 +125,6 @@ def test_rows_of_a_descriptor_that_wrap(kernel, does, messages) -> None:
             assert f"the {does} on line" in one.message
 
 
-# Descriptors that the copy engine cannot take
-
-
 @pytest.mark.parametrize("stride", [64, 71, 72, 76, 80])
 def test_a_stride_is_told_where_the_class_for_the_host_refuses_it(stride) -> None:
     x, out = normal(33, stride, dtype=HALF), zeros(32, 64, dtype=HALF)

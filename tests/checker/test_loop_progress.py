@@ -90,9 +90,6 @@ def test_when_a_wrapping_counter_meets_a_value() -> None:
         assert loops._until_equal(now, bound, step, 5) == counted
 
 
-# Loops that memory decides
-
-
 @triton.jit
 def looks_on(x_ptr, out_ptr, n, key):
     i = 0

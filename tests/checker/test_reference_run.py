@@ -16,6 +16,7 @@ from kernellab.checker.exact_functions import function_of
 from kernellab.checker.records import Findings
 from kernellab.checker.reference_run import ReferenceRun
 from kernellab.ir import mlir, tt
+from tests.support.compiled import compiled
 
 
 @triton.jit
@@ -75,12 +76,10 @@ def computes(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
 
 def exact(kind: type[Operation], *operands: torch.Tensor) -> list[torch.Tensor]:
     """The results of the first operation of a kind in `computes`, of operands with a program."""
-    compilation = kernellab.compile(computes, "*fp16", "*fp16", "*fp32", BLOCK=16, target="sm_90")
-    assert isinstance(compilation, kernellab.Compilation)
+    compilation = compiled(computes, "*fp16", "*fp16", "*fp32", BLOCK=16, target="sm_90")
     module = compilation.module("ttir")
     op = next(op for op in module.walk() if isinstance(op, kind))
-    function = function_of(op)
-    assert function is not None
+    function: Any = function_of(op)
     results = function(*(operand[None].numpy() for operand in operands))
     several = results if isinstance(results, tuple) else (results,)
     return [torch.from_numpy(numpy.asarray(one))[0] for one in several]

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 import kernellab
 from kernellab.checker.sizes import Polynomial, is_never_negative
 
-# Polynomials
-
 NUMBERS = st.integers(-3, 3)
 MONOMIALS = [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "a"), ("b", "c")]
 POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)).map(

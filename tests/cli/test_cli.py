@@ -8,17 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
-from kernellab.cli.doctor import (
-    NVIDIA_TOOLS,
-    DoctorLine,
-    compile_support,
-    healthy,
-    pairing,
-    report_text,
-)
 from kernellab.cli.main import main
 from tests.support.pages import assert_loads_nothing, texts_of, views_in
 from tests.support.python_processes import python_path
@@ -138,7 +129,7 @@ def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> No
 
 
 def test_a_report_of_a_compilation_that_failed_shows_how_far_it_came(
-    file, capsys, messages: SnapshotAssertion
+    file, capsys, messages
 ) -> None:
     status = main(["compile", "kernels.py::scale", *SCALE[:-1], "BLOCK=100", "-o", "failed.html"])
     assert status == 2
@@ -214,7 +205,7 @@ def test_bad_input_gets_one_clear_answer(file, capsys, line, messages) -> None:
     ],
 )
 def test_a_file_that_does_not_run_is_shown_at_its_line(
-    tmp_path, monkeypatch, capsys, text, words, messages: SnapshotAssertion
+    tmp_path, monkeypatch, capsys, text, words, messages
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user.py").write_text(text)
@@ -224,7 +215,7 @@ def test_a_file_that_does_not_run_is_shown_at_its_line(
 
 
 def test_unknown_commands_and_reports_that_cannot_be_written_are_found_out_before_the_work(
-    tmp_path, capsys, messages: SnapshotAssertion
+    tmp_path, capsys, messages
 ) -> None:
     lines = (
         ["compil"], ["workshop", "chek"], ["demo", "-o", str(tmp_path / "no" / "a.html")],
@@ -251,7 +242,7 @@ def test_doctor_finds_a_whole_installation() -> None:
     assert lines[-1] == "All is well."
     subjects = [line.split()[1] for line in lines[1:] if line.startswith("  ok ")]
     assert {"Python", "torch", "triton", "xdsl", "compiler", "interpreter"} <= set(subjects)
-    for tool in NVIDIA_TOOLS:
+    for tool in doctor.NVIDIA_TOOLS:
         version = next(line for line in lines if f" {tool} " in line)
         assert any(character.isdigit() for character in version.split()[2])
 
@@ -319,7 +310,7 @@ def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
     ],
 )  # fmt: skip
 def test_doctor_knows_which_versions_belong_together(torch, triton, state) -> None:
-    finding = pairing(torch, triton)
+    finding = doctor.pairing(torch, triton)
     assert finding.state == state
     if torch == "2.13.0":
         assert "triton==3.7.*" in finding.advice
@@ -330,7 +321,7 @@ def test_doctor_knows_which_versions_belong_together(torch, triton, state) -> No
     [("2.11.0", "ok"), ("2.15.1+cu130", "ok"), ("2.10.0", "note"), ("3.0", "note")],
 )
 def test_doctor_knows_which_torch_can_be_opened(torch, state) -> None:
-    finding = compile_support(torch)
+    finding = doctor.compile_support(torch)
     assert finding.state == state
     assert "torch 2.11 to 2.15" in finding.what
     assert torch in finding.what
@@ -338,11 +329,11 @@ def test_doctor_knows_which_torch_can_be_opened(torch, state) -> None:
 
 def test_what_the_doctor_says_as_text_and_as_json(monkeypatch, capsys) -> None:
     findings = [
-        DoctorLine.of("Python", "ok", "3.11.7"),
-        DoctorLine.of("xdsl", "missing", "not installed", "Install it."),
+        doctor.DoctorLine.of("Python", "ok", "3.11.7"),
+        doctor.DoctorLine.of("xdsl", "missing", "not installed", "Install it."),
     ]
-    assert not healthy(findings)
-    assert report_text(findings).splitlines()[1:] == [
+    assert not doctor.healthy(findings)
+    assert doctor.report_text(findings).splitlines()[1:] == [
         "  ok      Python  3.11.7",
         "  missing xdsl    not installed",
         "                  -> Install it.",

@@ -9,17 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernellab.cli.demo import (
-    EXACT,
-    all_cases,
-    check_outputs,
-    compare,
-    dropout_case,
-    philox4x32,
-    small_cases,
-    softmax_case,
-    uniform,
-)
+from kernellab.cli import demo
 from kernellab.cli.demo.report import run_case
 from kernellab.launch.results import Tolerances
 from kernellab.launch.tile_kernel import run
@@ -41,12 +31,12 @@ KNOWN_ANSWERS = [
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_philox_gives_the_known_answers(counter, key, answer) -> None:
     words = [np.full(3, word, np.uint32) for word in counter]
-    given = philox4x32((words[0], words[1], words[2], words[3]), key)
+    given = demo.philox4x32((words[0], words[1], words[2], words[3]), key)
     assert [word.tolist() for word in given] == [[word] * 3 for word in answer]
 
 
 def test_uniform_numbers_fill_the_unit_interval() -> None:
-    numbers = uniform(99, np.arange(200_000, dtype=np.int32))
+    numbers = demo.uniform(99, np.arange(200_000, dtype=np.int32))
     assert numbers.dtype == np.float32
     assert 0 <= numbers.min() < 1e-4
     assert 1 - 1e-4 < numbers.max() < 1
@@ -58,7 +48,7 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
 @pytest.mark.slow
 def test_the_torch_references_agree_with_numpy_in_fp64() -> None:
     """The same formulas once more, from their definitions."""
-    cases = {case.name: case for case in all_cases()}
+    cases = {case.name: case for case in demo.all_cases()}
     arguments = cases["softmax"].make_arguments()
     x = arguments["x_ptr"].numpy().astype(np.float64)
     exponentials = np.exp(x - x.max(axis=1, keepdims=True))
@@ -78,47 +68,47 @@ def test_the_torch_references_agree_with_numpy_in_fp64() -> None:
 
 
 def test_a_wrong_element_fails_the_check() -> None:
-    case = softmax_case(5, 30)
+    case = demo.softmax_case(5, 30)
     arguments = case.make_arguments()
     run(case.kernel, case.grid, **arguments, **case.constants)
-    assert all(check.passed for check in check_outputs(case, arguments))
+    assert all(check.passed for check in demo.check_outputs(case, arguments))
     arguments["out_ptr"][3, 7] *= 1.0001
-    (check,) = check_outputs(case, arguments)
+    (check,) = demo.check_outputs(case, arguments)
     assert not check.passed
     assert check.max_error > 0
 
 
 def test_one_flipped_element_of_the_mask_fails_the_check() -> None:
-    case = dropout_case(5000, 0.5)
+    case = demo.dropout_case(5000, 0.5)
     arguments = case.make_arguments()
     run(case.kernel, case.grid, **arguments, **case.constants)
-    assert all(check.passed for check in check_outputs(case, arguments))
+    assert all(check.passed for check in demo.check_outputs(case, arguments))
     dropped = (arguments["out_ptr"] == 0).nonzero()[0]
     arguments["out_ptr"][dropped] = 2 * arguments["x_ptr"][dropped]
-    assert not any(check.passed for check in check_outputs(case, arguments))
+    assert not any(check.passed for check in demo.check_outputs(case, arguments))
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
 def test_a_stray_nan_or_infinity_fails_any_tolerance(wrong: float) -> None:
     expected = torch.ones(4)
     result = torch.tensor([1.0, 1.0, wrong, 1.0])
-    check = compare("out", result, expected, Tolerances(atol=1e30))
+    check = demo.compare("out", result, expected, Tolerances(atol=1e30))
     assert not check.passed
     assert check.max_error == float("inf")
 
 
 def test_infinities_that_belong_pass() -> None:
     values = torch.tensor([float("inf"), -float("inf"), 1.0])
-    assert compare("out", values, values.clone(), EXACT).passed
+    assert demo.compare("out", values, values.clone(), demo.EXACT).passed
 
 
 def test_a_result_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"out: \(3,\) torch.float32 and \(4,\)"):
-        compare("out", torch.ones(3), torch.ones(4), EXACT)
+        demo.compare("out", torch.ones(3), torch.ones(4), demo.EXACT)
 
 
 def test_a_failing_case_is_reported_as_failed() -> None:
-    case = softmax_case(4, 16)
+    case = demo.softmax_case(4, 16)
     wrong = dataclasses.replace(case, reference=lambda arguments: {"out_ptr": arguments["x_ptr"]})
     result = run_case(wrong, repeats=1)
     assert not result.passed
@@ -136,7 +126,7 @@ def test_demo_command(tmp_path) -> None:
         timeout=480,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    for case in all_cases():
+    for case in demo.all_cases():
         assert f"{case.name}, {case.size} ... pass" in finished.stdout
         assert re.search(rf"^ +{case.name} +{case.size} +pass ", finished.stdout, re.MULTILINE)
     kept = re.search(r"kept ([\d.]+)% of the elements", finished.stdout)
@@ -149,7 +139,7 @@ def test_demo_command(tmp_path) -> None:
     assert report.stat().st_size < 3_000_000
     seen = Reader(page)
     views = [attributes for tag, attributes in seen.tags if "data-view" in attributes]
-    assert len(views) == 2 * len(small_cases())
+    assert len(views) == 2 * len(demo.small_cases())
     assert sum("tt.func public @matmul" in text for text in seen.preformatted) >= 4
     assert sum("HGMMA" in text for text in seen.preformatted) >= 1
     assert "<svg" in page

@@ -21,7 +21,6 @@ from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 
 REPORT = ROOT / "tests/viz/two_blocks.klgraph"
-SWEEP = ROOT / "notebooks/recorded/tuning_h200_vector_add.json"
 
 
 @pytest.fixture(autouse=True)

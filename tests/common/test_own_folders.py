@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +26,7 @@ from kernellab.errors import (
     source_lines,
 )
 from kernellab.graphs.report import GraphReport
-from kernellab.interpreter.execution.program import (
-    StoredCode,
-    kept_number,
-    load_stored,
-    save_stored,
-)
+from kernellab.interpreter.execution import program
 from kernellab.profiling.profiles.records import ProfiledLine
 from kernellab.tuning.files import Store
 from kernellab.tuning.records import Outcome
@@ -48,10 +42,6 @@ SOMEONE = 65534
 """The number of a user who owns nothing here."""
 
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-
-
-Make = Callable[[Path, Path], None]
-"""Makes something at a path, by means of something else."""
 
 
 def mode(path: Path) -> int:
@@ -185,15 +175,15 @@ def test_a_report_without_a_given_name_follows_no_link(tmp_path, monkeypatch) ->
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
 def test_code_in_another_users_cache_is_not_loaded(tmp_path, make) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
+    stored = program.StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
     good = own_folder(tmp_path / "good")
-    save_stored(good / "a.code", stored)
-    assert load_stored(good / "a.code") is not None
+    program.save_stored(good / "a.code", stored)
+    assert program.load_stored(good / "a.code") is not None
     make(tmp_path / "bad", tmp_path)
     (tmp_path / "bad/a.code").write_bytes((good / "a.code").read_bytes())
-    assert load_stored(tmp_path / "bad/a.code") is None
+    assert program.load_stored(tmp_path / "bad/a.code") is None
     (good / "link.code").symlink_to(good / "a.code")
-    assert load_stored(good / "link.code") is None
+    assert program.load_stored(good / "link.code") is None
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
@@ -220,12 +210,12 @@ def put_outcome(folder: Path) -> None:
 
 
 def put_code(folder: Path) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
-    save_stored(own_folder(folder / "code") / "a.code", stored)
+    stored = program.StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
+    program.save_stored(own_folder(folder / "code") / "a.code", stored)
 
 
 def put_number(folder: Path) -> None:
-    kept_number(own_folder(folder / "code") / "a.code", "writes", lambda: 7)
+    program.kept_number(own_folder(folder / "code") / "a.code", "writes", lambda: 7)
 
 
 def put_progress(folder: Path) -> None:
@@ -271,9 +261,6 @@ def test_inductors_folder_of_another_user_is_an_error(tmp_path, monkeypatch) -> 
     with pytest.raises(KernelLabError):
         generated_code.kernel_in(f"open({str(ran)!r}, 'w')\nk = 1", "k")
     assert not ran.exists()
-
-
-# What someone else's file names on this machine
 
 
 SECRET = "s3cret-0f-the-reader"
@@ -351,9 +338,6 @@ def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, saved)
         words = shown(opened, tmp_path)
         assert SECRET not in words
         assert f"PATH={os.environ['PATH']}"[:40] not in words
-
-
-# Links in folders
 
 
 @pytest.mark.parametrize("is_pipe", [False, True])

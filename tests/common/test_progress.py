@@ -18,7 +18,7 @@ from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
 from kernellab.common.system import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
-from tests.support.notebook_session import WIDGET, NotebookSession, StartNotebook
+from tests.support.notebook_session import WIDGET
 from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
 
@@ -52,9 +52,7 @@ def children():
 """
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook("%load_ext kernellab", f"%%tilekernel\n{KERNELS}")
+CELLS = ("%load_ext kernellab", f"%%tilekernel\n{KERNELS}")
 
 
 class Clock:
@@ -243,8 +241,7 @@ def seconds_of(clock: str) -> int:
 
 
 def test_what_remains_goes_by_all_the_time_that_has_passed(capsys) -> None:
-    bar = open_bar("trace matmul", 4, 18, wanted=True)
-    assert bar is not None
+    bar: Any = open_bar("trace matmul", 4, 18, wanted=True)
     bar.draw(1, 4, "programs", "")
     line = capsys.readouterr().err.split("\r")[-1]
     told = re.search(r"1/4 programs \[(\d+:\d+)<(\d+:\d+)\]", line)

@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import gzip
-import io
 import itertools
 import json
 import os
@@ -37,6 +36,7 @@ from kernellab.tracing.steps import TracedArgument
 from kernellab.workshop.course import cells_of
 from tests.corpus.loader import WHOLE
 from tests.support import damages, fuzzed_files, hostile_files
+from tests.support.damages import unzipped, zipped
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -76,9 +76,6 @@ def test_hostile_files_take_no_time_and_no_memory(name, tmp_path) -> None:
         measured = partial(fuzzed_files.tried, kind, content, "", folder, seconds)
         # The better of two measurements: other processes slow the first one down by a fifth.
         assert Forked(measured).result(300) is None or Forked(measured).result(300) is None
-
-
-# Texts that a terminal or a page would obey
 
 
 MARK = "\x1b]0;a title\x07\x1b[2J\r\u202e'\"></script><img src=x onerror=alert(1)>"
@@ -132,29 +129,11 @@ def good(kind: str) -> bytes:
     return fuzzed_files.KINDS[kind].content()
 
 
-def with_json(kind: str, change: Callable[[str], str]) -> bytes:
-    """A good file of a kind, with another JSON text in it."""
-    content = good(kind)
-    if kind == "sweep":
-        return change(content.decode()).encode()
-    if kind == "compilation":
-        return gzip.compress(change(gzip.decompress(content).decode()).encode())
-    entries = unzipped(content)
-    entries["trace.json"] = change(entries["trace.json"].decode()).encode()
-    return zipped(entries)
-
-
-def zipped(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive:
-        for name, one in entries.items():
-            archive.writestr(name, one)
-    return made.getvalue()
-
-
-def unzipped(content: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+def changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
+    """A file whose JSON something changes in place."""
+    data, pack = damages.json_within(content)
+    change(data)
+    return pack(json.dumps(data).encode())
 
 
 @pytest.fixture
@@ -166,30 +145,24 @@ def written(tmp_path: Path) -> Callable[[bytes], Path]:
     return written
 
 
-def set_top(name: str, value: Any) -> Callable[[str], str]:
-    return lambda text: json.dumps({**json.loads(text), name: value})
-
-
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("name", NO_JSON)
 def test_json_that_python_reads_and_json_has_not(kind, name, written, messages) -> None:
-    def with_number(text: str) -> str:
-        return set_top(FIELDS[kind], "@")(text).replace('"@"', NO_JSON[name], 1)
-
-    assert refusal(written(with_json(kind, with_number))) == messages
+    data, pack = damages.json_within(good(kind))
+    text = json.dumps({**data, FIELDS[kind]: "@"}).replace('"@"', NO_JSON[name], 1)
+    assert refusal(written(pack(text.encode()))) == messages
 
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("version", [True, 1.0, "1", None, 2, [1], -1, 10**90])
 def test_versions_are_whole_numbers(kind, version, written) -> None:
-    file = written(with_json(kind, set_top("version", version)))
+    file = written(changed(good(kind), lambda data: data.update(version=version)))
     assert f"version {version!r}"[:30] in refusal(file)
-    kernellab.load(written(with_json(kind, set_top("version", 1))))
+    kernellab.load(written(changed(good(kind), lambda data: data.update(version=1))))
 
 
 def test_a_damaged_cubin_is_told_in_words(written) -> None:
-    content = good("compilation")
-    data = json.loads(gzip.decompress(content))
+    data, pack = damages.json_within(good("compilation"))
     (stage,) = (one for one in data["stages"] if one["name"] == "cubin")
     cubin = base64.b64decode(stage["base64"])
     names = struct.unpack_from("<H", cubin, 62)[0]
@@ -201,7 +174,7 @@ def test_a_damaged_cubin_is_told_in_words(written) -> None:
         cubin[:60] + b"\xff\xff" + cubin[62:],
     ):
         stage["base64"] = base64.b64encode(damaged).decode()
-        found = kernellab.load(written(gzip.compress(json.dumps(data).encode())))
+        found = kernellab.load(written(pack(json.dumps(data).encode())))
         with pytest.raises(CompileError, match="cubin"):
             _ = found.instructions
         repr(found.explore())
@@ -270,11 +243,8 @@ def damaged(tmp_path: Path) -> Callable[[Callable[[Any], Any]], Path]:
     def write(change: Callable[[Any], Any]) -> Path:
         events = Events(tmp_path)
         events.run()
-        entries = unzipped(events.trace().save(tmp_path / "good").read_bytes())
-        document = json.loads(entries["trace.json"])
-        change(document)
         file = tmp_path / f"trace{next(count)}"
-        file.write_bytes(zipped({**entries, "trace.json": json.dumps(document).encode()}))
+        file.write_bytes(changed(events.trace().save(tmp_path / "good").read_bytes(), change))
         return file
 
     return write
@@ -444,8 +414,7 @@ def test_a_dump_of_empty_lines_takes_no_time(tmp_path, messages) -> None:
 def test_texts_of_too_many_lines_are_refused(kind, tmp_path, raised) -> None:
     path, lines = tmp_path / "k", "x\n" * 300_001
     if kind == "compilation":
-        change = set_top("texts", ["", lines])
-        path.write_bytes(with_json(kind, change))
+        path.write_bytes(changed(good(kind), lambda data: data.update(texts=["", lines])))
     elif kind == "dump":
         path.write_text(DUMP + lines)
     else:
@@ -476,13 +445,11 @@ def test_a_notebook_has_so_many_cells(tmp_path) -> None:
 
 
 def test_quartiles_have_the_median_between_them(written, messages) -> None:
-    def swap(text: str) -> str:
-        data = json.loads(text)
+    def swap(data: Any) -> None:
         timing = next(one for one in _objects(data) if "median" in one and "upper" in one)
         timing["lower"], timing["upper"] = timing["upper"] + 1, timing["lower"]
-        return json.dumps(data)
 
-    assert refusal(written(with_json("sweep", swap))) == messages
+    assert refusal(written(changed(good("sweep"), swap))) == messages
 
 
 def _objects(data: Any) -> Iterator[dict[str, Any]]:
@@ -493,18 +460,15 @@ def _objects(data: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_a_name_of_the_files_is_shown_in_part(written, messages) -> None:
-    def add(text: str) -> str:
-        data = json.loads(text)
-        data["resources"]["x" * 5000] = 1
-        return json.dumps(data)
-
-    said = refusal(written(with_json("compilation", add)))
+    more = {"x" * 5000: 1}
+    file = written(changed(good("compilation"), lambda data: data["resources"].update(more)))
+    said = refusal(file)
     assert said == messages
     assert len(said) < 1000
 
 
 def test_half_a_character_is_shown_as_unknown(written) -> None:
-    file = written(with_json("compilation", set_top("kernel", "a\ud800b")))
+    file = written(changed(good("compilation"), lambda data: data.update(kernel="a\ud800b")))
     assert kernellab.load(file).kernel == "a\ufffdb"
 
 

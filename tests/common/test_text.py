@@ -140,10 +140,10 @@ text = "short"
 '''
 
 
-def read(text: str, folder: Path, schema: Any = Mapping[str, Entry]) -> Any:
+def read(text: str, folder: Path) -> Any:
     file = folder / "entries.toml"
     file.write_text(text)
-    return read_data_file(file, schema)
+    return read_data_file(file, Mapping[str, Entry])
 
 
 def test_a_file_becomes_the_records_of_its_schema(tmp_path) -> None:

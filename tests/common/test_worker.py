@@ -268,7 +268,7 @@ def test_a_fork_while_a_thread_writes_to_the_process(worker, monkeypatch):
     thread = threading.Thread(target=worker.call, args=("builtins:len", bytes(10 << 20)))
     thread.start()
     sent = worker._process.stdin.fileno()
-    while is_writable(sent):
+    while select.select([], [sent], [], 0)[1]:  # the pipe takes more
         time.sleep(0.01)
     child = os.fork()
     if child == 0:
@@ -278,11 +278,6 @@ def test_a_fork_while_a_thread_writes_to_the_process(worker, monkeypatch):
     os.kill(process, signal.SIGCONT)
     thread.join()
     assert worker.call("os:getpid") == process
-
-
-def is_writable(pipe):
-    """Whether a pipe takes more."""
-    return bool(select.select([], [pipe], [], 0)[1])
 
 
 @pytest.mark.slow

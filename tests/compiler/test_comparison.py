@@ -4,6 +4,7 @@ import functools
 import linecache
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,8 +64,7 @@ def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path) ->
 def test_another_version_parts_in_the_front_end(tmp_path) -> None:
     first = version_of(SOURCE, tmp_path, "version_a")
     second = version_of(SOURCE.replace("x * 3.0", "x * x"), tmp_path, "version_b")
-    comparison = kernellab.compare(first, second)
-    assert comparison.first_difference is not None
+    comparison: Any = kernellab.compare(first, second)
     assert comparison.first_difference.label == "source.front_end"
     diff = comparison.diff("source.front_end").splitlines()
     assert any(line.startswith("+") and "arith.mulf" in line for line in diff)
@@ -78,10 +78,9 @@ def of_targets(left: str, right: str) -> Comparison:
 
 @pytest.mark.slow
 def test_two_targets_part_where_the_target_enters() -> None:
-    comparison = of_targets("sm_80", "sm_90")
+    comparison: Any = of_targets("sm_80", "sm_90")
     left, right = comparison.left, comparison.right
     assert comparison.names == ("sm_80", "sm_90")
-    assert comparison.first_difference is not None
     assert comparison.first_difference.label == "ttgir.convert_to_ttgpuir"
     diff = comparison.diff("ttgir.convert_to_ttgpuir")
     assert "-module attributes" in diff
@@ -184,10 +183,8 @@ def test_the_lines_whose_operations_differ_are_listed(tmp_path, raised) -> None:
         version_of(SOURCE, tmp_path, "three"), version_of(twice, tmp_path, "four")
     )
     old, new = compared.by_line("ttir")
-    assert (old.name, new.name) == (
-        "tl.store(out_ptr + i, x * 3.0)",
-        "tl.store(out_ptr + i, x * 3.0 + x)",
-    )
+    assert old.name == "tl.store(out_ptr + i, x * 3.0)"
+    assert new.name == "tl.store(out_ptr + i, x * 3.0 + x)"
     assert old.left["arith.mulf"] == new.right["arith.mulf"] == new.right["arith.addf"] == 1
     assert (old.right, new.left) == ({}, {})
     assert kernellab.compare(compared.left, compared.left).by_line("sass") == ()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy
 import pytest
@@ -15,7 +16,7 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import lines_of_operations
 from kernellab.compiler.passes import lowered_text
 from kernellab.interpreter.ptx_threads import Threads, functions
-from kernellab.records.layouts import Layout, RegisterLayout
+from kernellab.records.layouts import Layout
 from kernellab.viz.layouts import conversions_card, layouts_card, tile_card
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout
@@ -92,16 +93,14 @@ def held(layout: gl.BlockedLayout) -> set[tuple[int, int, int, int]]:
     return found
 
 
-def laid_out(layout: gl.BlockedLayout) -> RegisterLayout:
-    found = Layout.blocked(
+def laid_out(layout: gl.BlockedLayout) -> Any:
+    return Layout.blocked(
         shape=(32, 32),
         size_per_thread=layout.size_per_thread,
         threads_per_warp=layout.threads_per_warp,
         warps_per_cta=layout.warps_per_cta,
         order=layout.order,
     )
-    assert isinstance(found, RegisterLayout)
-    return found
 
 
 ROWS = blocked([1, 4], [4, 8], [4, 1], [1, 0])

@@ -33,8 +33,7 @@ def matmul(target: str, **options: Any) -> Any:
     ],
 )
 def test_an_instruction_of_other_targets(made, target, text, raised) -> None:
-    caught = raised(kernellab.CompileError, made, target)
-    assert caught.position is not None
+    caught: Any = raised(kernellab.CompileError, made, target)
     assert caught.position.file == descriptors.__file__
     assert caught.position.line == line_of(descriptors, text)
 

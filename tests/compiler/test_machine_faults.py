@@ -161,8 +161,7 @@ def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch) -> None:
         ("kernel", "target"))))  # fmt: skip
     monkeypatch.setattr(worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
         ("specialization", "options", "tensors", "is_timed"))))  # fmt: skip
-    dropped = worker.compile_config(b"", b"").dropped
-    assert dropped is not None
+    dropped: Any = worker.compile_config(b"", b"").dropped
     assert dropped.reason == "lost"
     assert not issubclass(MachineError, CompileError)
 

@@ -134,10 +134,9 @@ def test_barriers_are_those_that_the_tools_print(target):
     # The assembler for Blackwell, which Triton 3.9 takes for Hopper too, writes an attribute;
     # the other a section flag.
     listing = run_on_cubin("cuobjdump", ["-elf"], cubin)
-    printed = re.search(
+    printed: Any = re.search(
         r"EIATTR_NUM_BARRIERS\s+Format:\s+EIFMT_BVAL\s+Value:\s+0x(\d+)", listing
     ) or re.search(r"SHF_BARRIERS=(\d+)", run_on_cubin("nvdisasm", ["-c"], cubin))
-    assert printed is not None
     assert compilation.resources.barriers == int(printed[1], 16) >= 1
 
 
@@ -155,8 +154,7 @@ def test_what_is_no_cubin_is_said(raised):
 
 def test_amd_scalar_registers_are_those_of_the_assembly():
     compilation = of_corpus("softmax", "gfx942", "stages")
-    total = re.search(r"^; TotalNumSgprs: (\d+)", compilation.stages["amdgcn"].text, re.M)
-    assert total is not None
+    total: Any = re.search(r"^; TotalNumSgprs: (\d+)", compilation.stages["amdgcn"].text, re.M)
     assert compilation.resources.scalar_registers == int(total[1])
 
 
@@ -178,8 +176,7 @@ def test_spill_sites_are_the_local_accesses_of_the_sass():
         assert not site.chain or first <= frames[-1].line <= first + 7
     assert any(site.chain for site in sites)
     for site in sites:
-        opcode = words.search(lines[site.line - 1])
-        assert opcode is not None
+        opcode: Any = words.search(lines[site.line - 1])
         assert (site.kind == "store") == (opcode[1] == "STL")
         modifier = re.search(r"(?:STL|LDL)\S*\.(64|128)\s", lines[site.line - 1])
         assert site.bytes == (int(modifier[1]) // 8 if modifier else 4)

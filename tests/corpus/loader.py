@@ -14,7 +14,6 @@ WHOLE = os.environ.get("KERNELLAB_CORPUS") == "all"
 
 
 def entry(name: str) -> Entry:
-    """The entry of that name; raises KeyError."""
     return {one.name: one for one in ENTRIES}[name]
 
 
@@ -48,7 +47,6 @@ def launched(targets: Sequence[str]) -> list[tuple[Entry, str]]:
 
 
 def name_of(value: Entry | str) -> str:
-    """What pytest calls an entry or a target."""
     return value if isinstance(value, str) else value.name
 
 
@@ -63,5 +61,4 @@ def cases() -> list[tuple[Entry, Target]]:
 
 
 def case_name(case: tuple[Entry, Target]) -> str:
-    """What pytest calls the pair: "matmul-sm_90"."""
     return f"{case[0].name}-{case[1]}"

@@ -23,12 +23,8 @@ class NotebookDebugger:
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a request, and return the body of its answer, which must say that it succeeded."""
         self._number += 1
-        content = {
-            "type": "request",
-            "seq": self._number,
-            "command": command,
-            "arguments": arguments,
-        }
+        content = {"type": "request", "seq": self._number}
+        content |= {"command": command, "arguments": arguments}
         message = self._client.session.msg("debug_request", content)
         self._client.control_channel.send(message)
         while True:
@@ -51,9 +47,9 @@ class NotebookDebugger:
         found: list[dict[str, Any]] = told["breakpoints"]
         return found
 
-    def next_stop(self, seconds: float = 60) -> list[dict[str, Any]] | None:
+    def next_stop(self) -> list[dict[str, Any]] | None:
         """The frames of the next stop, innermost first; None where the cell ends."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 60
         printed = []
         while time.monotonic() < deadline:
             try:
@@ -81,7 +77,6 @@ class NotebookDebugger:
         self.ask(how, threadId=self.thread)
 
     def variables(self, frame: dict[str, Any]) -> dict[str, str]:
-        """The locals of a frame as the variables pane shows them."""
         return {one["name"]: one["value"] for one in self._listed(frame)}
 
     def rows(self, frame: dict[str, Any]) -> dict[str, str]:

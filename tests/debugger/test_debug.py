@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
 from tests.kernels import asynchronous, debugged, stepped
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 from tests.support.terminal_session import Terminal, terminal
 
@@ -51,10 +49,13 @@ class Session:
             self.printed = self.capsys.readouterr().out
         return self.printed
 
+    def of_names(self, commands: str, **keywords: Any) -> str:
+        """Debug a launch of `every_name` by three programs."""
+        return self(commands, stepped.every_name, 3, *every_name(), BLOCK=64, **keywords)
+
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Session:
-    """Whoever sits at the debugger."""
     return Session(monkeypatch, capsys)
 
 
@@ -73,10 +74,7 @@ def test_gluon_kernels_stop_at_lines_of_groups_of_warps_too(session: Session) ->
     kernel, args, _ = asynchronous.launched("specialized")
     commands = "p stages.shape, stages[0].max(), stages[1].max(); p filled; n; p filled; q"
     printed = session(commands, kernel, 1, *args, 5, completion="late", breakpoints=[wait])
-    assert stops(printed) == [
-        (wait, "specialized__consume"),
-        (wait + 1, "specialized__consume"),
-    ]
+    assert stops(printed) == [(wait, "specialized__consume"), (wait + 1, "specialized__consume")]
     assert re.search(r"\(\(2, 64, 64\), .*nan.*, .*nan", printed)  # the copies are in flight
     loading, empty = "phase 0, waits for 8,192 bytes", "phase 1, waits for 1 of 1 arrivals"
     assert f"<mbarrier({loading}), mbarrier({loading})>" in printed
@@ -84,9 +82,7 @@ def test_gluon_kernels_stop_at_lines_of_groups_of_warps_too(session: Session) ->
 
 
 def test_it_stops_at_the_first_line_of_the_program(session: Session) -> None:
-    printed = session(
-        "p pid; n; p pid; q", stepped.every_name, 3, *every_name(), BLOCK=64, program=2
-    )
+    printed = session.of_names("p pid; n; p pid; q", program=2)
     assert "> every_name: program (2, 0, 0) of grid (3, 1, 1)" in printed
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
     assert stops(printed) == [(first, "every_name"), (first + 1, "every_name")]
@@ -96,9 +92,7 @@ def test_it_stops_at_the_first_line_of_the_program(session: Session) -> None:
 
 def test_a_condition_over_a_tile(session: Session) -> None:
     where = f"{ADDS}, acc.max() > 100"
-    printed = session(
-        "p i, acc[:3]; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[where]
-    )
+    printed = session.of_names("p i, acc[:3]; q", breakpoints=[where])
     assert stops(printed) == [(ADDS, "every_name")]
     # Rounds 0 to 2 make 0, 63, 252 of the last lane (times 2 each): over 100 when round 2 begins.
     assert "2" in printed.split("(Pdb) ")[1].split(",")[0]
@@ -106,13 +100,8 @@ def test_a_condition_over_a_tile(session: Session) -> None:
 
 def test_steps_go_into_helpers_and_tritons_own_functions(session: Session) -> None:
     call = line_of(stepped, "total, product = scaled")
-    printed = session(
-        "s; s; a; w; u; p acc.shape; d; r; s; s; s; w; q",
-        stepped.every_name,
-        3,
-        *every_name(),
-        BLOCK=64,
-        breakpoints=[call],
+    printed = session.of_names(
+        "s; s; a; w; u; p acc.shape; d; r; s; s; s; w; q", breakpoints=[call]
     )
     assert [name for _, name in stops(printed)][:3] == ["every_name", "scaled", "scaled"]
     assert "SCALE = 2.0" in printed
@@ -125,13 +114,8 @@ def test_steps_go_into_helpers_and_tritons_own_functions(session: Session) -> No
 def test_the_end_of_the_kernel_ends_the_session(session: Session) -> None:
     last = line_of(stepped, "tl.store(y_ptr + offsets, total")
     for command in ("s", "n"):
-        printed = session(
-            f"{command}; {command}; {command}; p 'beyond the end'",
-            stepped.every_name,
-            3,
-            *every_name(),
-            BLOCK=64,
-            breakpoints=[last],
+        printed = session.of_names(
+            f"{command}; {command}; {command}; p 'beyond the end'", breakpoints=[last]
         )
         assert "--Return--" in printed
         assert "beyond" not in printed
@@ -156,14 +140,7 @@ def test_functions_of_kernels_take_tiles(session: Session) -> None:
         "scaled_here = tl.exp(acc * 0); p scaled_here.sum()",
         "q",
     ]
-    printed = session(
-        "; ".join(typed),
-        stepped.every_name,
-        3,
-        *every_name(),
-        BLOCK=64,
-        breakpoints=[f"{ADDS}, tl.max(acc, 0) > 62"],
-    )
+    printed = session.of_names("; ".join(typed), breakpoints=[f"{ADDS}, tl.max(acc, 0) > 62"])
     assert "*** " not in printed
     said = [printed_after(printed, place) for place in range(9)]
     assert "True" in said[0]
@@ -187,13 +164,9 @@ def test_what_is_typed_over_a_tile_reaches_no_other_launch(session: Session) -> 
 
 
 def test_what_functions_of_kernels_do_not_take(session, messages) -> None:
-    printed = session(
+    printed = session.of_names(
         "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p "
         "acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
-        stepped.every_name,
-        3,
-        *every_name(),
-        BLOCK=64,
         breakpoints=[ADDS],
     )
     said = [printed_after(printed, place) for place in range(7)]
@@ -212,30 +185,21 @@ def test_what_functions_of_kernels_do_not_take(session, messages) -> None:
 
 
 def test_display_shows_tiles_when_they_change(session: Session) -> None:
-    printed = session(
-        "display acc[:2]; n; n; n; q", stepped.every_name, 3, *every_name(), BLOCK=64, program=1,
-        breakpoints=[f"{ADDS}, i == 1"],
-    )  # fmt: skip
+    printed = session.of_names(
+        "display acc[:2]; n; n; n; q", program=1, breakpoints=[f"{ADDS}, i == 1"]
+    )
     assert "display acc[:2]: array([0., 0.], dtype=float32)" in printed
     assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
 
 
-def test_a_breakpoint_without_code_moves_and_says_so(
-    session: Session, messages: SnapshotAssertion
-) -> None:
+def test_a_breakpoint_without_code_moves_and_says_so(session, messages) -> None:
     other = line_of(stepped, "else:")
-    printed = session(
-        f"b {other}; b {SCALED}; b scaled; b 1000; c; q",
-        stepped.every_name,
-        3,
-        *every_name(),
-        BLOCK=64,
-    )
+    printed = session.of_names(f"b {other}; b {SCALED}; b scaled; b 1000; c; q")
     assert printed == messages
     assert re.search(rf"\b{other}\b.*\b{other + 1}\b", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
-    printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[other])
+    printed = session.of_names("q", breakpoints=[other])
     assert printed == messages
     assert stops(printed) == [(other + 1, "every_name")]
 
@@ -245,30 +209,25 @@ def test_a_breakpoint_before_a_function_moves_into_it(session: Session) -> None:
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
     for line in (definition - 1, definition - 2):  # the decorator, and the blank line before it
         moves = f"Line {line} has no code; the breakpoint moves to line {first}."
-        printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[line])
+        printed = session.of_names("q", breakpoints=[line])
         assert moves in printed
         assert stops(printed) == [(first, "every_name")]
-        assert moves in session(f"b {line}; q", stepped.every_name, 3, *every_name(), BLOCK=64)
+        assert moves in session.of_names(f"b {line}; q")
 
 
 @pytest.mark.parametrize("one", [ADDS, str(ADDS), f"{ADDS}, i == 0"])
 def test_a_single_breakpoint(session: Session, one: int | str) -> None:
-    printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=one)
+    printed = session.of_names("q", breakpoints=one)
     assert stops(printed) == [(ADDS, "every_name")]
 
 
 def test_each_of_several_programs(session: Session) -> None:
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
-    keywords: dict[str, Any] = {"BLOCK": 64, "program": [0, 2]}
-    printed = session("c; n; p pid; c", stepped.every_name, 3, *every_name(), **keywords)
-    assert stops(printed) == [
-        (first, "every_name"),
-        (first, "every_name"),
-        (first + 1, "every_name"),
-    ]
+    printed = session.of_names("c; n; p pid; c", program=[0, 2])
+    assert stops(printed) == [(line, "every_name") for line in (first, first, first + 1)]
     assert "program (2, 0, 0) of grid" in printed
     last = line_of(stepped, "tl.store(y_ptr + offsets, total")
-    printed = session(f"b {last}; c; c; c", stepped.every_name, 3, *every_name(), **keywords)
+    printed = session.of_names(f"b {last}; c; c; c", program=[0, 2])
     assert [line for line, _ in stops(printed)] == [first, last, last], "at breakpoints alone"
 
 
@@ -293,16 +252,16 @@ def test_a_kernel_without_a_pid_has_one(session, grid, program, own) -> None:
     assert "*** NameError: name 'pid' is not defined" in printed, "helpers have none"
 
 
-def test_a_launch_is_not_restarted(session: Session, messages: SnapshotAssertion) -> None:
+def test_a_launch_is_not_restarted(session: Session, messages) -> None:
     for command in ("run", "restart"):
-        printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)
+        printed = session.of_names(f"{command}; n; q")
         assert printed == messages
         assert len(stops(printed)) == 2, "and the session goes on"
 
 
 def test_breakpoints_by_file_and_by_function(session: Session) -> None:
     for where in ("scaled", f"stepped.py:{SCALED + 1}", f"{stepped.__file__}:{SCALED + 1}"):
-        printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[where])
+        printed = session.of_names("q", breakpoints=[where])
         assert stops(printed) == [(SCALED + 1, "scaled")]
 
 
@@ -316,8 +275,7 @@ def test_breakpoint_statements(session: Session) -> None:
     assert "array([0, 1, 2, 3], dtype=int32)" in printed
     assert y.tolist() == (x + 1).tolist()
     debugged.stops[(2,)](x, y, BLOCK=4)  # an ordinary launch does not stop
-    compiled = kernellab.compile(debugged.stops, x, y, target="sm_90", BLOCK=4)
-    assert isinstance(compiled, kernellab.Compilation)
+    compiled: Any = kernellab.compile(debugged.stops, x, y, target="sm_90", BLOCK=4)
     assert "print" not in str(compiled.stages["ttir"].text)
 
 
@@ -340,7 +298,7 @@ def test_a_parameter_goes_before_an_option_of_its_name(session: Session) -> None
 
 def test_no_breakpoint_outlives_its_session(session: Session) -> None:
     before = list(bdb.Breakpoint.bpbynumber)
-    session(f"b {ADDS}; c; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[LOOP])
+    session.of_names(f"b {ADDS}; c; q", breakpoints=[LOOP])
     left = [one for one in bdb.Breakpoint.bpbynumber if one is not None and one not in before]
     assert not left
     assert sys.gettrace() is None or "pdb" not in repr(sys.gettrace())
@@ -406,13 +364,10 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
         {"stage": "ttgir"},
     ],
 )
-def test_what_cannot_be(keywords: dict[str, Any], raised: Raised) -> None:
+def test_what_cannot_be(keywords: dict[str, Any], raised) -> None:
     raised(
         OptionError, kernellab.debug, stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords
     )
-
-
-# Launches in a program that pdb runs
 
 
 def pdb_over(launch: Callable[[], Any], commands: str) -> str:
@@ -523,13 +478,12 @@ def test_tiledebug_in_ipython() -> None:
         assert "is not a launch" in refused
 
 
-def test_an_option_of_pythons_print_is_refused_in_words(raised: Raised) -> None:
-    refused = raised(
+def test_an_option_of_pythons_print_is_refused_in_words(raised) -> None:
+    refused: Any = raised(
         CompileError,
         kernellab.run,
         kernellab.TileKernel(debugged.prints_without_end),
         (1,),
         torch.zeros(4),
     )
-    assert refused.position is not None
     assert refused.position.file.endswith("debugged.py")

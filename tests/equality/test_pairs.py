@@ -37,9 +37,8 @@ def test_a_mask_that_helion_leaves_out_is_different() -> None:
     pair = beside(
         PAIRS["layer norm in one block"], helion._helion_layer_norm, (1,), _RDIM_SIZE_1=128
     )
-    equality = kernellab.equal(pair.second(), pair.bound())
+    equality: Any = kernellab.equal(pair.second(), pair.bound())
     assert equality.verdict == "different"
-    assert equality.difference is not None
     assert equality.difference.index == (0, 0)
 
 
@@ -64,13 +63,12 @@ def test_wrong_kernels_are_different_from_the_first_wrong_element_on(number, tmp
         try:
             kernel = wide_mutant if kind == torch.float64 else mutant
             wrong = [results(pair, kernel, seed, kind) for seed in SEEDS]
-            equality = kernellab.equal(pair.bound(mutant), pair.second(), inputs="finite")
+            equality: Any = kernellab.equal(pair.bound(mutant), pair.second(), inputs="finite")
         except KernelLabError:  # out of bounds, without results, does not compile
             continue
         if (first := first_off(pair, right, wrong)) is None or "narrow" in name:
             continue  # it is right for these inputs, or only rounds
         assert equality.verdict == "different", (name, equality)
-        assert equality.difference is not None
         assert (equality.difference.tensor, equality.difference.index) == first, name
         compared += 1
         if compared == RULES_OF_EACH:

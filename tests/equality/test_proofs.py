@@ -1,7 +1,5 @@
 """`kernellab.equal` with `proof=True`: expressions in normal form instead of random residues."""
 
-from pathlib import Path
-
 import pytest
 
 import kernellab
@@ -61,7 +59,7 @@ WRONG: list[tuple[str, str]] = [
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("first", "second"), WRONG)
-def test_the_expressions_of_what_differs(first: str, second: str, tmp_path: Path) -> None:
+def test_the_expressions_of_what_differs(first: str, second: str, tmp_path) -> None:
     equality = compared("f32", first, second, tmp_path, proof=True)
     assert equality.verdict == "different"
     assert not equality.proved
@@ -70,7 +68,7 @@ def test_the_expressions_of_what_differs(first: str, second: str, tmp_path: Path
     assert "Expressions" in str(equality)
 
 
-def test_the_text_of_expressions(tmp_path: Path) -> None:
+def test_the_text_of_expressions(tmp_path) -> None:
     equality = compared("f32", "0.25 * x * x - 1 / y", "tl.exp2(x) - x / y", tmp_path, proof=True)
     assert equality.expressions == (
         "0.25 * x_ptr[0]**2 - y_ptr[0]**(-1)",

@@ -1,7 +1,5 @@
 """Pairs that differ for special inputs only, which random residues do not hold, are not "equal"."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -155,7 +153,7 @@ def test_pieces_of_functions_are_equal(kind, first, second, tmp_path) -> None:
     assert equality.verdict == "equal", equality
 
 
-def test_finite_inputs_alone(tmp_path: Path) -> None:
+def test_finite_inputs_alone(tmp_path) -> None:
     relu = "f32", "tl.maximum(x, 0.0)", lambda x, y: x.relu()
     assert "NaN" in compared(*relu, tmp_path).reason
     finite = compared(*relu, tmp_path, inputs="finite")

@@ -15,7 +15,6 @@ import kernellab
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs.backend import kernellab_backend
 from tests.support.graph_corpus import CASES
-from tests.support.messages import Raised
 
 RUN = (
     "attention", "attention_causal_bf16", "cross_entropy", "embedding", "group_norm", "mlp",
@@ -188,7 +187,7 @@ def test_a_backend_of_ones_own_gets_the_same_report() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_installed_is_listed_with_what_it_gives(raised: Raised) -> None:
+def test_what_is_installed_is_listed_with_what_it_gives(raised) -> None:
     table, x = kernellab.backends().set_index("backend"), torch.rand(4)
     assert table.loc["kernellab"].package == "kernellab"
     assert "kernels" in table.loc["inductor"].gives
@@ -230,8 +229,7 @@ def test_recompilations_have_each_guard_that_failed() -> None:
     factor_failed = ("0/0", "factor == 1.5")
     size_failed = ("0/1", "tensor 'x' size mismatch at index 0. expected 3, actual 5")
     assert found == [("scaled", [factor_failed]), ("scaled", [size_failed, factor_failed])]
-    position = report.recompilations[0].failures[0].position
-    assert position is not None
+    position: Any = report.recompilations[0].failures[0].position
     assert position.line == line
     failed = {(guard.frame, guard.source) for guard in report.guards if guard.failed}
     assert failed == {("0/0", "L['factor']"), ("0/1", "L['x']")}

@@ -86,10 +86,9 @@ def test_a_function_of_which_nothing_is_captured() -> None:
 @pytest.mark.slow
 def test_values_and_effects_break_a_graph_with_their_lines() -> None:
     for function, line in ((with_effects, 'print("hi")'), (valued, "return x.repeat")):
-        report = opened(function, torch.ones(4))
+        report: Any = opened(function, torch.ones(4))
         assert report.error == ""
         assert report.kernels or function is valued
-        assert report.breaks[0].position is not None
         assert not report.breaks[0].reason.startswith("Encountered graph break")
         assert len(set(report.breaks[0].hints)) == len(report.breaks[0].hints)
         place = report.breaks[0].position.line

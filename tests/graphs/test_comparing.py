@@ -16,7 +16,6 @@ import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
 from kernellab.graphs import backend  # noqa: F401 - after which Dynamo skips kernellab's functions
 from kernellab.graphs.report import GraphReport
-from tests.support.messages import Raised
 
 HERE = Path(__file__)
 
@@ -45,7 +44,7 @@ def _line(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_right_code_has_no_difference(report: GraphReport, raised: Raised) -> None:
+def test_right_code_has_no_difference(report: GraphReport, raised) -> None:
     found = report.compare()
     assert not found.error
     assert not found.differences, found
@@ -68,11 +67,9 @@ def wrong_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 @pytest.mark.slow
 def test_a_wrong_decomposition_is_found_on_its_node(report: GraphReport) -> None:
     found = report.compare("aten", decompositions={"aten.gelu.default": wrong_gelu})
-    first = found.first
-    assert first is not None
+    first: Any = found.first
     assert (first.level, first.node, first.is_gradient) == ("fx", "z", False)
     assert first.direction == "forward"
-    assert first.position is not None
     assert first.position.line == _line("z = F.gelu(y)")
     assert len(found.differences) == 1, "others are given eager's values"
     assert first.kernel in {one.name for one in report.kernels}
@@ -89,8 +86,7 @@ def wrong_gelu_backward(
 @pytest.mark.slow
 def test_a_wrong_gradient_is_found_on_the_node_that_it_belongs_to(report: GraphReport) -> None:
     wrong: Any = torch.ops.aten.gelu_backward.default
-    found = report.compare("aten", decompositions={wrong: wrong_gelu_backward})
-    assert found.first is not None
+    found: Any = report.compare("aten", decompositions={wrong: wrong_gelu_backward})
     assert found.first.direction == "backward"
     assert found.first.is_gradient
     assert found.first.node == "y"
@@ -103,10 +99,8 @@ def test_a_wrong_kernel_is_found_on_its_line_and_stepped_through(report: GraphRe
     line = next(one for one in kernel.source.splitlines() if "libdevice.erf" in one)
     source = kernel.source.replace(line, f"{line} * 1.01")
     found = report.compare(kernels={kernel.name: source})
-    first = found.first
-    assert first is not None
+    first: Any = found.first
     assert (first.level, first.kernel) == ("kernel", kernel.name)
-    assert first.position is not None
     assert first.position.line in (_line("z = F.gelu(y)"), _line("return torch.mul(z, 2)"))
     assert first.line is not None
     assert "tl.store" in source.splitlines()[first.line - 1]
@@ -158,7 +152,7 @@ def test_what_did_not_run_says_why() -> None:
     assert "Nothing was compiled" in str(found)
 
 
-def test_a_comparison_refuses_bad_input(report: GraphReport, raised: Raised) -> None:
+def test_a_comparison_refuses_bad_input(report: GraphReport, raised) -> None:
     with pytest.raises(OptionError, match="run"):
         report.compare("cuda")
     name = report.kernels[0].name

@@ -8,7 +8,6 @@ from typing import Any
 import pandas
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
 import kernellab
@@ -182,7 +181,6 @@ def test_a_report_shows_itself(report: GraphReport) -> None:
 def test_a_saved_report_is_the_report(report: GraphReport, tmp_path: Path) -> None:
     file = report.save(tmp_path / "report.klgraph")
     again = kernellab.load(file)
-    assert isinstance(again, GraphReport)
     assert again.capture == report.capture
     assert str(again) == str(report)
 
@@ -238,7 +236,7 @@ def test_options_are_inductors() -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_captured_says_how_far_it_came(messages: SnapshotAssertion) -> None:
+def test_what_cannot_be_captured_says_how_far_it_came(messages) -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
 
@@ -254,7 +252,7 @@ def test_what_cannot_be_captured_says_how_far_it_came(messages: SnapshotAssertio
     assert flat.error == messages
 
 
-def test_bad_input_is_named(messages: SnapshotAssertion, raised) -> None:
+def test_bad_input_is_named(messages, raised) -> None:
     x = torch.rand(4)
     with pytest.raises(TargetError, match="h201"):
         kernellab.graph(torch.sin, x, gpu="h201")

@@ -8,14 +8,13 @@ import torch
 
 import kernellab
 from kernellab.errors import ArgumentError
-from tests.support.messages import Raised
 
 ROWS = torch.rand(4, 3)
 
 
-def captured(function: Callable[..., Any], *calls: Any, **options: Any) -> kernellab.GraphReport:
+def captured(function: Callable[..., Any], *calls: Any) -> kernellab.GraphReport:
     """A report without code, which takes a fraction of the time."""
-    report = kernellab.graph(function, calls=calls, backend="eager", levels=False, **options)
+    report = kernellab.graph(function, calls=calls, backend="eager", levels=False)
     assert report.error == ""
     return report
 
@@ -125,7 +124,7 @@ def test_a_line_that_fixes_a_marked_size_is_named(messages: Any) -> None:
     assert str(symbol) == messages
 
 
-def test_a_marked_size_of_a_tensor_without_values_is_a_symbol(raised: Raised) -> None:
+def test_a_marked_size_of_a_tensor_without_values_is_a_symbol(raised) -> None:
     x = torch.empty(8, 16, device="meta")
     torch._dynamo.mark_dynamic(x, 0)
     report = captured(doubled, x)
@@ -146,6 +145,6 @@ def test_calls_are_captured_for_a_gpu_and_saved(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("calls", [3, [], [ROWS]])
-def test_calls_that_cannot_be_made(raised: Raised, calls: Any) -> None:
+def test_calls_that_cannot_be_made(raised, calls: Any) -> None:
     args = (ROWS,) if calls == [ROWS] else ()
     raised(ArgumentError, kernellab.graph, doubled, *args, calls=calls, match="calls")

@@ -1,6 +1,5 @@
 """`report.speedup()`: times, eager and compiled; `report.ablation()`: what optimizations bring."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from kernellab.errors import ArgumentError, MachineError, NotRecorded, OptionErr
 from kernellab.graphs.jobs import EAGER, WAYS, Way, speedups
 from kernellab.graphs.report import GraphReport
 from kernellab.records.display import text_of
-from tests.support.messages import Raised
 
 
 def branchless(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -67,17 +65,14 @@ def test_without_fusion_and_inlining_there_are_more_kernels_and_bytes(report: Gr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_no_time_is_made_up(report: GraphReport, raised: Raised) -> None:
+def test_without_a_gpu_no_time_is_made_up(report: GraphReport, raised) -> None:
     raised(MachineError, report.speedup, match="GPU")
 
 
-def test_a_measure_refuses_bad_input(report: GraphReport, raised: Raised) -> None:
+def test_a_measure_refuses_bad_input(report: GraphReport, raised) -> None:
     raised(OptionError, report.speedup, rounds=0)
     raised(NotRecorded, GraphReport(report.capture).speedup)
     raised(NotRecorded, GraphReport(report.capture).ablation)
-
-
-# Two reports of torch.compile, compared kernel by kernel
 
 
 X, W = torch.rand(64, 128), torch.rand(128, 200, requires_grad=True)
@@ -96,7 +91,7 @@ def opened(function: object = loss, **options: object) -> kernellab.GraphReport:
     return kernellab.graph(function, X, W, levels=False, **options)  # type: ignore[arg-type]
 
 
-def test_kernels_before_and_after_an_edit(raised: Raised) -> None:
+def test_kernels_before_and_after_an_edit(raised) -> None:
     before, after = opened(), opened(edited)
     found = before.diff(after)
     changes = {row.change for row in found.kernels}
@@ -123,7 +118,7 @@ def test_the_kernel_of_an_edited_operation_has_changed() -> None:
 
 
 @pytest.mark.slow
-def test_estimated_times_of_two_gpus(tmp_path: Path) -> None:
+def test_estimated_times_of_two_gpus(tmp_path) -> None:
     before, after = opened(backward=True), opened(backward=True, gpu="a100")
     found = before.diff(after, times=True)
     assert {row.change for row in found.kernels} == {"same"}

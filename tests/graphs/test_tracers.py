@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 calls: list[int] = []
@@ -91,7 +89,7 @@ def test_what_tracers_make_of(function: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_traced_is_named(messages: SnapshotAssertion, raised: Raised) -> None:
+def test_what_cannot_be_traced_is_named(messages, raised) -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
 

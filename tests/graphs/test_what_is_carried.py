@@ -22,7 +22,6 @@ from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs import report as reports
 from kernellab.graphs.processes import can_copy_this_process
 from kernellab.graphs.report import GraphReport
-from tests.support.messages import Raised
 
 _dynamo: Any = torch._dynamo
 _inductor: Any = torch._inductor.config
@@ -34,12 +33,6 @@ def carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "sent":
         monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
     elif not can_copy_this_process():
-        pytest.skip("CUDA is in use here: no copy of this process can call torch")
-
-
-@pytest.fixture
-def copied() -> None:
-    if not can_copy_this_process():
         pytest.skip("CUDA is in use here: no copy of this process can call torch")
 
 
@@ -162,13 +155,14 @@ def test_tensors_of_a_gpu_are_copied() -> None:
     _check_calls_of_tensors_of_a_gpu("cuda")
 
 
-@pytest.mark.usefixtures("copied")
 def test_what_cannot_be_pickled_is_captured() -> None:
+    if not can_copy_this_process():
+        pytest.skip("CUDA is in use here: no copy of this process can call torch")
     held = threading.Lock()
     assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
 
 
-def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, raised: Raised) -> None:
+def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, raised) -> None:
     monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
     held = threading.Lock()
     raised(
@@ -244,11 +238,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return x / 4
 
 
-def _halved_gradient(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-    return gradient / 2
-
-
-_halved.register_autograd(_halved_gradient)
+_halved.register_autograd(lambda _, gradient: gradient / 2)
 
 
 @pytest.mark.usefixtures("carried")

@@ -103,9 +103,6 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
     assert not {op.name for op in TRITON_NEVER_MAKES & reached}
 
 
-# The IR of later stages gives what TTIR gives
-
-
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 CHOSEN = CASES if WHOLE else one_of_each_kernel()
 REFUSALS = (

@@ -253,9 +253,6 @@ def test_a_gather_from_beyond_its_tile() -> None:
     )
 
 
-# Called functions, and functions of elements
-
-
 def test_a_fault_in_a_called_function_shows_the_call() -> None:
     with pytest.raises(OutOfBounds, match=r"x_ptr\[9\]") as caught:
         kernellab.run(calls.calls_too_far, (4,), zeros(7), zeros(4))
@@ -310,9 +307,6 @@ def test_what_would_not_do_the_same_twice_does_not_run_again() -> None:
         kernellab.run(first_faults.counted, (10,), x, zeros(N - 60), BLOCK=BLOCK)
     assert caught.value.program == (6, 0, 0)
     assert x[0] == 11
-
-
-# Steps of loops that are known only at run time
 
 
 @triton.jit

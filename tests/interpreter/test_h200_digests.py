@@ -74,9 +74,6 @@ def test_rounded_as_asked() -> None:
     assert [digest(row) for row in out] == ROUNDED_AS_ASKED
 
 
-# Arithmetic in every rounding mode
-
-
 MODES = ("rn", "rz", "rd", "ru")
 
 

@@ -202,9 +202,6 @@ def test_a_shuffled_grid_of_a_thousand_million_programs_takes_little_memory() ->
         tracemalloc.stop()
 
 
-# Huge grids, each measured in a process of its own
-
-
 LARGE = """
 import os, resource, signal, sys, threading, time
 import torch

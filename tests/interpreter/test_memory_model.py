@@ -63,8 +63,7 @@ class Access:
         return tuple(faults[0].tolist()) if len(faults) else None
 
     def assert_is_the_fault(self, raised: OutOfBoundsAccess) -> None:
-        first = self.first_fault()
-        assert first is not None
+        first: Any = self.first_fault()
         assert (raised.program, raised.index) == (first[0], self.index[first] - self.origin)
         for lane, expected in zip(raised.place, first[1:]):
             assert lane in (0, expected)  # 0 along dimensions that the access does not depend on
@@ -77,7 +76,8 @@ def accesses(draw: Any) -> Access:
     start = draw(st.integers(0, size))
     numbers = torch.arange(size) % 100
     whole = (numbers % 2 == 1) if dtype == torch.bool else numbers.to(dtype)
-    view = draw(st.sampled_from([whole[start:], whole[start::3], whole[:start], grid_in(whole)]))
+    grid = whole[: size // 10 * 10].view(-1, 10)[:, 2:5].T
+    view = draw(st.sampled_from([whole[start:], whole[start::3], whole[:start], grid]))
     storage = torch.empty(0, dtype=dtype).set_(view.untyped_storage())
     bounds = draw(st.sampled_from(["storage", "storage", "view"]))
     buffer = Buffer("x", view, as_numpy(storage).dtype, bounds=bounds)
@@ -92,10 +92,6 @@ def accesses(draw: Any) -> Access:
     origin = int(view.storage_offset())
     index = np.broadcast_to(plain, (PROGRAMS, *shape)) + origin
     return Access(buffer, as_numpy(storage), origin, shape, offsets, mask, active, index, on)
-
-
-def grid_in(whole: torch.Tensor) -> torch.Tensor:
-    return whole[: len(whole) // 10 * 10].view(-1, 10)[:, 2:5].T
 
 
 @st.composite
@@ -152,12 +148,10 @@ def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
     return BoxMask(intervals, shape), on
 
 
-def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
+def element_for(access: Access, draw: Any) -> np.ndarray:
     """Values of the buffer's type: one, one a program, or one an element."""
-    shapes: list[tuple[int, ...]] = [(1,) * access.rank]
-    if per_lane:
-        shapes += [(PROGRAMS, *access.shape), access.shape, (PROGRAMS,) + (1,) * access.rank]
-    shape = draw(st.sampled_from(shapes))
+    ones, every = (1,) * access.rank, access.shape
+    shape = draw(st.sampled_from([ones, (PROGRAMS, *every), every, (PROGRAMS, *ones)]))
     numbers: np.ndarray = np.arange(int(np.prod(shape))).reshape(shape) + draw(st.integers(1, 50))
     if access.storage.dtype == np.bool_:
         numbers = numbers % 2 == 0
@@ -168,7 +162,7 @@ def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
 @bounded
 @given(accesses(), st.data())
 def test_loads(access: Access, data) -> None:
-    other = element_for(access, data.draw, per_lane=True) if data.draw(st.booleans()) else None
+    other = element_for(access, data.draw) if data.draw(st.booleans()) else None
     other = other if access.mask is not None else None
     keywords = {"mask": access.mask, "other": other, "active": access.active}
     before = access.storage.copy()
@@ -193,7 +187,7 @@ def test_loads(access: Access, data) -> None:
 @bounded
 @given(accesses(), st.data())
 def test_stores(access: Access, data) -> None:
-    value = element_for(access, data.draw, per_lane=True)
+    value = element_for(access, data.draw)
     expected = access.storage.copy()
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:

@@ -8,17 +8,12 @@ from hypothesis import strategies as st
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import tiles
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.shared_memory import (
-    BufferOutsideAllocation,
-    PhaseNeverCompletes,
-    SharedTile,
-)
 
 PROGRAMS = 3
 FLOAT16 = np.dtype(np.float16)
 
 
-def numbered(*shape: int) -> SharedTile:
+def numbered(*shape: int) -> shared_memory.SharedTile:
     values = np.arange(PROGRAMS * np.prod(shape), dtype=np.float32).reshape(PROGRAMS, *shape)
     return shared_memory.allocate_with(PROGRAMS, shape, values)
 
@@ -80,11 +75,11 @@ def test_indices_of_indices() -> None:
 def test_an_index_outside_names_the_program_that_asks() -> None:
     tile = numbered(2, 4)
     asked = np.array([0, 5, -1], np.int32)
-    with pytest.raises(BufferOutsideAllocation) as fault:
+    with pytest.raises(shared_memory.BufferOutsideAllocation) as fault:
         shared_memory.index(tile, asked)
     assert (fault.value.index, fault.value.extent, fault.value.program) == (5, 2, 1)
     shared_memory.index(tile, asked, np.array([True, False, False]))
-    with pytest.raises(BufferOutsideAllocation) as fault:
+    with pytest.raises(shared_memory.BufferOutsideAllocation) as fault:
         shared_memory.index(tile, np.int32(2), np.array([False, False, True]))
     assert (fault.value.index, fault.value.program) == (2, 2)
 
@@ -123,7 +118,7 @@ def test_programs_that_part_keep_their_own_buffer() -> None:
         tiles.merge(active, first, shared_memory.index(numbered(3, 4), np.int32(0)), 1)
 
 
-def barrier(count: int) -> SharedTile:
+def barrier(count: int) -> shared_memory.SharedTile:
     made = shared_memory.allocate(PROGRAMS, (1,), np.dtype(np.int64))
     shared_memory.initialize(made, count)
     return made
@@ -147,7 +142,7 @@ def test_a_phase_waits_for_the_bytes_that_were_announced() -> None:
     shared_memory.expect(made, 4096)
     shared_memory.receive(made, 1024)
     assert shared_memory.is_under_way(made, 0)
-    with pytest.raises(PhaseNeverCompletes) as fault:
+    with pytest.raises(shared_memory.PhaseNeverCompletes) as fault:
         shared_memory.wait(made, np.int32(0))
     assert (fault.value.arrivals, fault.value.bytes, fault.value.program) == (0, 3072, 0)
     shared_memory.receive(made, 3072)
@@ -168,7 +163,7 @@ def test_programs_count_for_themselves() -> None:
     for program, complete in enumerate([True, False, False]):
         alone = np.arange(PROGRAMS) == program
         assert shared_memory.is_under_way(made, 0, alone) != complete
-    with pytest.raises(PhaseNeverCompletes) as fault:
+    with pytest.raises(shared_memory.PhaseNeverCompletes) as fault:
         shared_memory.wait(made, 0)
     assert fault.value.program == 1
     shared_memory.wait(made, 0, np.array([True, False, False]))

@@ -120,9 +120,6 @@ def test_a_program_that_counts_its_tries_may_give_up() -> None:
     assert tries.tolist() == [5000] * 3
 
 
-# Who waits, and how many are alive
-
-
 def coroutines_of(kernel: Any, *arguments: Any, **constants: Any) -> bool:
     call = bind(kernel, arguments, constants, DEFAULT_TARGET)
     return make_program(triton_api.JITFunction(kernel.fn), call, DEFAULT_TARGET).watched is not None

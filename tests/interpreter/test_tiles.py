@@ -54,10 +54,8 @@ def leaves(draw: Any, kind: np.dtype) -> Pair:
     """A range along one dimension, one number for all, or one for each program."""
     match draw(st.sampled_from(["range", "range", "number", "evenly spaced", "numbers"])):
         case "range":
-            start, (size, axis) = (
-                draw(st.integers(0, 50)),
-                draw(st.sampled_from([(M, -1), (N, -2)])),
-            )
+            start = draw(st.integers(0, 50))
+            size, axis = draw(st.sampled_from([(M, -1), (N, -2)]))
             tile = tiles.expand_dims(tiles.make_range(start, start + size), axis).astype(kind)
             return Pair(tile, model_of(np.expand_dims(np.arange(start, start + size), axis), kind))
         case "number":
@@ -151,9 +149,6 @@ def test_merging_what_programs_have_gone_through(data) -> None:
         assert_alike(Pair(merged, np.where(active[:, None, None], new.model, old.model)))
 
 
-# What random trees seldom meet
-
-
 def test_bounds_and_boxes_stay_symbolic() -> None:
     """That they do is what makes loads slices; this fails if a change makes everything an array."""
     rows = tiles.splat(np.array([0, 8], np.int32), 1) + tiles.make_range(0, 8)
@@ -207,8 +202,7 @@ def test_only_masks_without_lanes_are_boxes() -> None:
     assert isinstance(box & lanes, np.ndarray)
     np.testing.assert_array_equal(box & lanes, box.elements() & lanes)
     assert as_box(lanes, (8,)) is None
-    everything = as_box(np.array([True, False]).reshape(2, 1), (8,))
-    assert everything is not None
+    everything: Any = as_box(np.array([True, False]).reshape(2, 1), (8,))
     np.testing.assert_array_equal(everything.elements(), [[True] * 8, [False] * 8])
 
 

@@ -46,7 +46,6 @@ JUMPS = """"builtin.module"() ({
 
 
 def named(module: ModuleOp) -> dict[str, SSAValue]:
-    """The values of a module by their names in its text."""
     return {value.name_hint: value for value in values_of(module) if value.name_hint}
 
 
@@ -108,8 +107,6 @@ def test_targets_are_the_inverse_of_sources(name: str, target: str) -> None:
 
 @dataclass(frozen=True)
 class Signs:
-    """Whether a number may be negative."""
-
     entry: Mapping[SSAValue, bool]
 
     def transfer(

@@ -15,7 +15,6 @@ from kernellab.ir import mlir, tt, ttg, ttng
 from kernellab.ir.syntax import write_module
 from kernellab.ir.types import BlockedEncoding, MemDescType, NvidiaMmaEncoding, NvmmaSharedEncoding
 from tests.corpus.loader import compile_entry, entry
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 
@@ -165,11 +164,11 @@ def test_the_pages_example_runs(matmul, capsys):
 
 
 @pytest.mark.parametrize("stage", ["llir", "ptx", "sass", "source", "cubin"])
-def test_a_stage_that_is_no_mlir_says_which_stages_open(matmul, stage, raised: Raised):
+def test_a_stage_that_is_no_mlir_says_which_stages_open(matmul, stage, raised):
     raised(ArgumentError, matmul.module, stage)
 
 
-def test_an_unknown_name_has_the_nearest_one(matmul, raised: Raised):
+def test_an_unknown_name_has_the_nearest_one(matmul, raised):
     raised(ArgumentError, matmul.module, "ttgir.coalese", match=r"ttgir\.coalesce")
 
 

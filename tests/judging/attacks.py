@@ -115,18 +115,21 @@ def by_address(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
     tl.store(z_ptr + at, tl.load(far + at, mask=at < n), mask=at < n)
 
 
-def launched(x):
+def into_new(kernel, x, *more, grid=None, **options):
+    """Launch a kernel, by default for each row, with a tensor and a new one for its result."""
     x = x.contiguous()
     z = torch.empty_like(x)
-    softmax[(x.shape[0],)](x, z, x.shape[1], x.stride(0), BLOCK=triton.next_power_of_2(x.shape[1]))
+    kernel[grid or (x.shape[0],)](x, z, *more, **options)
     return z
+
+
+def launched(x):
+    columns = x.shape[1]
+    return into_new(softmax, x, columns, columns, BLOCK=triton.next_power_of_2(columns))
 
 
 def launched_as(kernel, x):
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    kernel[(x.shape[0],)](x, z, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return z
+    return into_new(kernel, x, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
 
 
 # torch computes the result
@@ -283,16 +286,12 @@ def nan_by_a_kernel(x):
 
 def memory_behind_the_input(x):
     """out-of-bounds"""
-    z = torch.empty_like(x)
-    behind_the_input[(1,)](x, z, z.numel(), BLOCK=256)
-    return z
+    return into_new(behind_the_input, x, x.numel(), grid=(1,), BLOCK=256)
 
 
 def memory_at_an_address(x):
     """out-of-bounds|wild-address|invalid-address"""
-    z = torch.empty_like(x)
-    by_address[(1,)](x, z, z.numel(), BLOCK=256)
-    return z
+    return into_new(by_address, x, x.numel(), grid=(1,), BLOCK=256)
 
 
 def ghost(x):
@@ -401,10 +400,7 @@ _tuned = triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 16)], [])(so
 
 def in_one_of_two_configs(x):
     """wrong-result"""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    _tuned[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
-    return z
+    return into_new(_tuned, x, x.shape[1], x.shape[1])
 
 
 _of_many = [triton.Config({"BLOCK": b}, num_stages=s) for s, b in enumerate([32] * 9 + [16], 1)]
@@ -413,10 +409,7 @@ _tuned_long = triton.autotune(_of_many, [])(softmax)
 
 def in_one_of_ten_configs(x):
     """wrong-result"""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    _tuned_long[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
-    return z
+    return into_new(_tuned_long, x, x.shape[1], x.shape[1])
 
 
 def on_one_of_two_targets(x):
@@ -441,10 +434,7 @@ def within_a_loose_tolerance(x):
 
 def for_one_size_only(x):
     """wrong-result"""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    softmax[(x.shape[0],)](x, z, 20, 20, BLOCK=32)
-    return z
+    return into_new(softmax, x, 20, 20, BLOCK=32)
 
 
 def for_contiguous_tensors_only(x):
@@ -466,16 +456,12 @@ def into_one_row(x):
 
 def without_end(x):
     """no-end|deadlock|endless-loop"""
-    z = torch.empty_like(x)
-    endless[(1,)](x, z, x.numel())
-    return z
+    return into_new(endless, x, x.numel(), grid=(1,))
 
 
 def in_assembly(x):
     """inline-assembly"""
-    z = torch.empty_like(x)
-    by_assembly[(1,)](x, z, x.numel(), BLOCK=256)
-    return z
+    return into_new(by_assembly, x, x.numel(), grid=(1,), BLOCK=256)
 
 
 def as_half(x):
@@ -493,10 +479,8 @@ def chosen_by_a_value(x):
 
 def chosen_by_a_count_of_values(x):
     """reads-values"""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    softmax[(len(torch.nonzero(x[:, 0])),)](x, z, x.shape[1], x.stride(0), BLOCK=32)
-    return z
+    count = len(torch.nonzero(x[:, 0]))
+    return into_new(softmax, x, x.shape[1], x.shape[1], grid=(count,), BLOCK=32)
 
 
 def chosen_by_a_value_in_a_fill(x):
@@ -512,10 +496,7 @@ def chosen_by_hidden_reading(x):
 
 def with_two_warps(x):
     """wrong-result: the mask is one too short."""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    softmax[(x.shape[0],)](x, z, x.shape[1] - 1, x.stride(0), BLOCK=32, num_warps=2)
-    return z
+    return into_new(softmax, x, x.shape[1] - 1, x.shape[1], BLOCK=32, num_warps=2)
 
 
 def chosen_by_time(x):
@@ -620,16 +601,12 @@ def with_a_forged_size(x):
 
 def with_a_file_among_the_options(x):
     """refused-option"""
-    z = torch.empty_like(x)
-    softmax[(6,)](x, z, 20, 20, BLOCK=32, ptx_options="-optf /etc/passwd")
-    return z
+    return into_new(softmax, x, 20, 20, BLOCK=32, ptx_options="-optf /etc/passwd")
 
 
 def with_a_module_of_a_file(x):
     """refused-option"""
-    z = torch.empty_like(x)
-    softmax[(6,)](x, z, 20, 20, BLOCK=32, ir_override="/etc/passwd")
-    return z
+    return into_new(softmax, x, 20, 20, BLOCK=32, ir_override="/etc/passwd")
 
 
 def with_a_forged_option(x):

@@ -69,8 +69,7 @@ def test_the_first_pass_and_the_first_line_that_differ_are_named(path: Path) -> 
     }
     lines = {**COST.lines, LINES[LOAD - 1].strip(): "3 5"}
     worse = replace(COST, registers=20, passes=passes, lines=lines)
-    found = Lock(path, str(path.parent / "a.py::f")).examined([worse], PLACES)
-    assert isinstance(found, Diagnostic)
+    found: Any = Lock(path, str(path.parent / "a.py::f")).examined([worse], PLACES)
     assert (found.kind, found.line) == ("regression", LOAD)
     assert "ttgir.pipeline" in found.why
 

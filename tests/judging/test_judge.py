@@ -96,10 +96,8 @@ def forged(x):
     return z
 """
     file.write_text(ATTACKS.read_text() + forged)
-    verdict = judged(file, "forged")
+    verdict: Any = judged(file, "forged")
     assert verdict.kind == "out-of-bounds"
-    assert verdict.diagnostic is not None
-    assert verdict.diagnostic.position is not None
     assert verdict.diagnostic.position.file == str(secret)
     assert "s3cret" not in f"{verdict} {verdict.json()}"
 
@@ -136,8 +134,6 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     assert suite.get("failures") == "1"
     assert [each.get("type") for each in suite.iter("failure")] == ["wrong-result"]
 
-
-# Other tasks than a softmax
 
 OTHERS, UNUSUAL = FOLDER / "other_kernels.py", FOLDER / "unusual.py"
 SIZES: dict[str, tuple[Any, ...]] = {
@@ -198,9 +194,6 @@ def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None
     assert bool(verdict) == (kinds == [""])
 
 
-# Kernels, with a grid
-
-
 @triton.jit
 def scale(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -219,13 +212,11 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     assert right, str(right)
     assert (right.traced, right.equality) == ({"z_ptr": 1.0}, "equal")
     assert [kernel.name for kernel in right.kernels] == ["scale"]
-    wrong = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(3.0))
+    wrong: Any = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(3.0))
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
-    assert wrong.element is not None
     assert wrong.element.name == "z_ptr"
     assert "verdict: accepted -> rejected" in right.diff(wrong)
     assert right.diff(right) == ""
-    assert wrong.diagnostic is not None
     assert "computed in program (0, 0, 0)" in wrong.diagnostic.why
     assert "from x_ptr[0] = " in wrong.diagnostic.why
 
@@ -373,9 +364,6 @@ def test_every_target_is_compiled() -> None:
     assert {kernel.target for kernel in verdict.kernels} == {"sm_80", "sm_90", "gfx942"}
 
 
-# What is not a submission, and references that do not work
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -446,11 +434,9 @@ def test_the_command_judges_tasks_of_kernelbench(tmp_path, capsys) -> None:
     words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model", "-o", str(page)]
     assert main([*words, "--json", "--junit", str(junit), "--sarif", str(sarif)]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["verdict"], data["moved_bytes"], data["compulsory_bytes"]) == (
-        "accepted",
-        640,
-        640,
-    )
+    assert data["verdict"] == "accepted"
+    assert data["moved_bytes"] == 640
+    assert data["compulsory_bytes"] == 640
     (kernel,) = data["kernels"]
     assert (kernel["occupancy"], kernel["uses_tensor_cores"]) == (1.0, False)
     assert "accepted" in page.read_text()

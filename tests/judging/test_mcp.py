@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def reference(x_ptr):
 
 
 @pytest.mark.slow
-def test_the_tools_give_small_typed_results(tmp_path: Path) -> None:
+def test_the_tools_give_small_typed_results(tmp_path) -> None:
     file = tmp_path / "kernels.py"
     file.write_text(FILE)
     of_launch = {"kernel": f"{file}::double", "launch": f"{file}::launch"}
@@ -85,7 +84,7 @@ def test_the_tools_give_small_typed_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_serves_over_stdio(tmp_path: Path) -> None:
+def test_the_command_serves_over_stdio(tmp_path) -> None:
     file = tmp_path / "kernels.py"
     file.write_text(FILE)
     words = ["-c", "from kernellab.cli.main import main; main(['mcp'])"]

@@ -8,7 +8,6 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError
 from kernellab.judging.code import PackedKernel, SourcePart, Texts, definitions
@@ -41,10 +40,8 @@ def launch(n: int = 100, block: int = 64) -> dict[str, Any]:
     return {"x_ptr": torch.randn(n), "z_ptr": torch.zeros(n), "n": n, "BLOCK": block}
 
 
-def compiled(kernel: Any, arguments: dict[str, Any], record: str = "stages") -> Compilation:
-    made = kernellab.compile(kernel, **arguments, target=TARGET, record=record)
-    assert isinstance(made, Compilation)
-    return made
+def compiled(kernel: Any, arguments: dict[str, Any], record: str = "stages") -> Any:
+    return kernellab.compile(kernel, **arguments, target=TARGET, record=record)
 
 
 def submitted(*launches: dict[str, Any], source: Any = twice, **options: Any) -> Submission:
@@ -97,18 +94,14 @@ def test_what_is_not_a_kernel_is_described_and_what_raises_is_a_problem() -> Non
         return submit(code, [launch()], TARGET, seconds=60)
 
     assert "int" in of("kernel = 5").instead
-    problem = of("raise ValueError('no')").problem
-    assert problem is not None
+    problem: Any = of("raise ValueError('no')").problem
     assert problem.what == "the code raises ValueError: no"
 
 
 def test_a_cell_above_gives_its_definitions_only() -> None:
     text = "import os\nprint(1)\nx = f()\nEPS: float = 1e-5\n%magic\ndef g(): pass\n"
-    assert [type(node).__name__ for node in definitions(text)] == [
-        "Import",
-        "AnnAssign",
-        "FunctionDef",
-    ]
+    kept = [type(node).__name__ for node in definitions(text)]
+    assert kept == ["Import", "AnnAssign", "FunctionDef"]
     assert definitions("this is not Python") == []
 
 

@@ -39,9 +39,6 @@ def one_for_each_row(x):
     return torch.zeros(len(x), device=x.device)
 
 
-# Kernels
-
-
 @rows
 @triton.jit
 def softmax_by_block_pointers(x_ptr, z_ptr, N, BLOCK: tl.constexpr):
@@ -424,9 +421,6 @@ def stacked_by_a_table_of_pointers(x, y):
     z = torch.empty(2, len(x), device=x.device)
     each_of[(2,)](table, z, len(x), len(x), BLOCK=512)
     return z
-
-
-# Python
 
 
 @rows

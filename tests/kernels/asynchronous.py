@@ -27,7 +27,6 @@ from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
 TILES = 5
-"""What the launches have."""
 
 # fmt: off
 
@@ -524,7 +523,6 @@ NAMES = (
     "copies", "direct_loads", "direct_products", "tma_copies", "products", "fresh_barriers", "tensor_products",
     "specialized", "handed_over", "sent", "passed_on", "tensor_groups",
 )
-"""The kernels that are launched."""
 
 
 def target_of(name: str) -> str:

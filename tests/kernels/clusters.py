@@ -13,7 +13,6 @@ from tests.cases.case import normal
 from tests.corpus.gluon_kernels import tma_load
 
 TILES = 5
-"""What the launches have."""
 
 # fmt: off
 

@@ -20,7 +20,6 @@ from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load
 
 TILES = 5
-"""What the launches have."""
 
 # fmt: off
 
@@ -154,7 +153,6 @@ def misused(out_ptr, before: gl.constexpr, use: gl.constexpr, count: gl.constexp
 
 
 NAMES = ("late_wait", "halves", "copied", "tensor_barriers")
-"""The kernels that are launched."""
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:

@@ -19,7 +19,6 @@ from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
 TILES = 5
-"""What the launches have."""
 
 # fmt: off
 
@@ -196,7 +195,6 @@ def tensor_epilogue(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
 
 
 NAMES = ("copies_ring", "copies_keys_values", "counted", "staged_stores", "released", "tensor_epilogue")
-"""The kernels that are launched."""
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:

@@ -259,7 +259,6 @@ def launched_experts(k: int, **how: bool) -> tuple[tuple[Any, ...], dict[str, An
 
 
 NAMES = ("copied_matmul", "matmul", "attention")
-"""The kernels that are launched."""
 
 
 def target_of(name: str) -> str:

@@ -18,7 +18,6 @@ from tests.cases.case import normal
 from tests.corpus.gluon_kernels import described, tma_load, tma_store
 
 TILES = 5
-"""What the launches have."""
 
 # fmt: off
 
@@ -187,7 +186,6 @@ def tensor_slices(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
 
 
 NAMES = ("reused", "same_place", "read_back", "ping_pong", "prefetched", "tensor_copies", "tensor_slices")
-"""The kernels that are launched."""
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:

@@ -3,8 +3,6 @@
 import torch
 import triton
 import triton.language as tl
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
 
 LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
@@ -126,10 +124,3 @@ def softmax(x):
     programs = min(properties["multiprocessor_count"] * occupancy, rows)
     kernel[(programs, 1, 1)](*arguments)
     return out
-
-
-@gluon.jit
-def gluon_copy(x_ptr, y_ptr, N: gl.constexpr):
-    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    offsets = gl.arange(0, N, layout=layout)
-    gl.store(y_ptr + offsets, gl.load(x_ptr + offsets))

@@ -207,9 +207,6 @@ def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds(raised) 
         raised(OutOfBounds, kernellab.run, double, (1,), x, z, 64, BLOCK=64, match="x_ptr")
 
 
-# Kernels whose source looks otherwise than most
-
-
 SOURCE = """
 import triton
 import triton.language as tl

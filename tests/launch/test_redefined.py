@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.support.notebook_session import NotebookSession, StartNotebook
-
 pytestmark = pytest.mark.slow
 
 KERNEL = """
@@ -46,15 +44,13 @@ def compiled(**how):
 """
 
 
-@pytest.fixture
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "import kernellab, torch, triton, triton.language as tl",
-        "@triton.jit\ndef inner(x):\n    return x + 11",
-        "@triton.jit\ndef helper(x):\n    return inner(x)",
-        KERNEL,
-        ENTRY_POINTS,
-    )
+CELLS = (
+    "import kernellab, torch, triton, triton.language as tl",
+    "@triton.jit\ndef inner(x):\n    return x + 11",
+    "@triton.jit\ndef helper(x):\n    return inner(x)",
+    KERNEL,
+    ENTRY_POINTS,
+)
 
 
 ASK = "(launched(), interpreted(), tiled(), traced(), compiled(), compiled(record='stages'))"

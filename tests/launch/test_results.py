@@ -85,9 +85,6 @@ def test_integers_must_be_equal_and_the_coarser_dtype_counts() -> None:
     assert not is_equal(rounded.float(), torch.tensor([1.02]), Tolerances())
 
 
-# What rounding explains in the results of a kernel.
-
-
 @triton.jit
 def operations(x_ptr, z_ptr, NAME: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)

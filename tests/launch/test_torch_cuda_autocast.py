@@ -86,7 +86,7 @@ def test_every_operation_of_torchs_autocast_has_a_policy() -> None:
 
 def test_types_of_a_model(gpu) -> None:
     half = torch.randn(4, 4, device="cuda", dtype=LOWER)
-    weight = torch.randn(4, 4, device="cuda", requires_grad=True)
+    weight: Any = torch.randn(4, 4, device="cuda", requires_grad=True)
     with torch.autocast("cuda"):
         attention = functional.softmax(half @ weight, -1)
         assert attention.dtype == WIDE
@@ -100,7 +100,6 @@ def test_types_of_a_model(gpu) -> None:
         attention.sum().backward()
         with pytest.raises(RuntimeError, match="unsafe to autocast"):
             functional.binary_cross_entropy(half.sigmoid(), half.sigmoid())
-    assert weight.grad is not None
     assert weight.grad.dtype == WIDE
     assert half.exp().dtype == LOWER
     with torch.autocast("cuda", dtype=torch.bfloat16):

@@ -1,21 +1,18 @@
 """Bad input through a real notebook kernel: class, words and line of each error."""
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from tests.support.notebook_session import ADD, NotebookSession, Outcome, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession, Outcome
 
 SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import numpy as np, torch, triton, triton.language as tl\n"
-        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-        f"%%tilekernel --no-compile\n{ADD}",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import numpy as np, torch, triton, triton.language as tl\n"
+    "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+    f"%%tilekernel --no-compile\n{ADD}",
+)
 
 
 def fails(lab: NotebookSession, cell: str) -> Outcome:
@@ -60,7 +57,7 @@ def test_exception_keeps_its_cause(lab: NotebookSession) -> None:
     assert outcome.arrows[-1] == "7: raise ValueError('v') from e"
 
 
-def test_no_kernel_in_the_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_no_kernel_in_the_cell(lab: NotebookSession, messages) -> None:
     outcome = fails(lab, "%%tilekernel\nno_kernel = 1\n")
     assert outcome.error == "KernelLabError"
     assert outcome.message == messages
@@ -176,7 +173,7 @@ def test_arguments(lab, launch, error, messages) -> None:
 @pytest.mark.parametrize(
     "grid", ["(-1,)", "(1, 1, 1, 1)", "()", "(1.5,)", "'many'", "lambda meta: (-1,)"]
 )
-def test_grids(lab: NotebookSession, grid: str, messages: SnapshotAssertion) -> None:
+def test_grids(lab: NotebookSession, grid: str, messages) -> None:
     outcome = fails(lab, f"add[{grid}](x, y, z, 1000, BLOCK=128)")
     assert outcome.error == "GridError"
     assert outcome.message == messages

@@ -1,10 +1,5 @@
 """`%tileequal` through a real notebook kernel."""
 
-import pytest
-from syrupy.assertion import SnapshotAssertion
-
-from tests.support.notebook_session import NotebookSession, StartNotebook
-
 KERNELS = """\
 %%tilekernel --no-compile
 @triton.jit
@@ -16,17 +11,15 @@ def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import torch, triton, triton.language as tl\n"
-        "x, y, z = torch.rand(60), torch.rand(60), torch.zeros(60)",
-        KERNELS,
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import torch, triton, triton.language as tl\n"
+    "x, y, z = torch.rand(60), torch.rand(60), torch.zeros(60)",
+    KERNELS,
+)
 
 
-def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
+def test_a_launch_and_functions_of_torch(lab) -> None:
     outcome = lab.run("%tileequal --with torch.add add[(4,)](x, y, z, 60, BLOCK=16)")
     card = outcome.result or outcome.displays[0]
     assert card["text/plain"].startswith("✓ add and add  equal")
@@ -35,12 +28,12 @@ def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
     assert (lab.ask("found.verdict"), lab.ask("bool(found)")) == ("'different'", "False")
 
 
-def test_without_another_side(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_without_another_side(lab, messages) -> None:
     outcome = lab.run("%tileequal add[(4,)](x, y, z, 60, BLOCK=16)")
     assert outcome.message == messages
 
 
-def test_a_pass_in_a_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_a_pass_in_a_cell(lab, messages) -> None:
     count = 'def loads(module):\n    print(sum(op.name == "tt.load" for op in module.walk()))'
     lab.run("import kernellab")
     lab.run(f"%%tilepass --after ttgir.coalesce --kernels add\n{count}")

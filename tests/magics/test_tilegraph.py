@@ -8,28 +8,24 @@ import torch
 
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics.magic import Line, read_expression
-from tests.support.notebook_session import NotebookSession, StartNotebook
 
-
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import kernellab, torch\n"
-        "from dataclasses import dataclass\n"
-        "x = torch.rand(8, requires_grad=True)\n"
-        "@dataclass\n"
-        "class Result:\n"
-        "    value: torch.Tensor\n"
-        "def scaled(x):\n"
-        "    return Result(x.sin() * 2)\n"
-        "def mine(module, inputs):\n"
-        "    return module.forward\n",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import kernellab, torch\n"
+    "from dataclasses import dataclass\n"
+    "x = torch.rand(8, requires_grad=True)\n"
+    "@dataclass\n"
+    "class Result:\n"
+    "    value: torch.Tensor\n"
+    "def scaled(x):\n"
+    "    return Result(x.sin() * 2)\n"
+    "def mine(module, inputs):\n"
+    "    return module.forward\n",
+)
 
 
 @pytest.mark.slow
-def test_a_backend_is_a_function_of_the_notebook_or_a_name(lab: NotebookSession) -> None:
+def test_a_backend_is_a_function_of_the_notebook_or_a_name(lab) -> None:
     for backend in ("mine", "eager"):
         card = lab.run(f"%%tilegraph --backend {backend} --backward --name found\nscaled(x)").still
         assert "scaled" in card["text/plain"]
@@ -39,7 +35,7 @@ def test_a_backend_is_a_function_of_the_notebook_or_a_name(lab: NotebookSession)
 
 
 @pytest.mark.slow
-def test_a_backend_that_is_nowhere_is_named(lab: NotebookSession) -> None:
+def test_a_backend_that_is_nowhere_is_named(lab) -> None:
     outcome = lab.run("%%tilegraph --backend egaer\nscaled(x)")
     assert (outcome.error, outcome.message.count("'egaer'")) == ("OptionError", 2)
     assert "eager" in outcome.message.partition("'egaer', and")[2]
@@ -97,7 +93,7 @@ def test_an_expression_that_computes_nothing_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_last_expression_is_captured(lab: NotebookSession) -> None:
+def test_the_whole_last_expression_is_captured(lab) -> None:
     lab.run("model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU())")
     card = lab.run("%%tilegraph --name whole\ny = x * 2\nmodel(x).sum()").still
     assert "model(x).sum()" in card["text/plain"]

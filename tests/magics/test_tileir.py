@@ -3,20 +3,16 @@
 import re
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession
 
-
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import kernellab, torch, triton, triton.language as tl\n"
-        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-        f"%%tilekernel --no-compile --target sm_80\n{ADD}",
-        "add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import kernellab, torch, triton, triton.language as tl\n"
+    "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+    f"%%tilekernel --no-compile --target sm_80\n{ADD}",
+    "add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)",
+)
 
 
 @pytest.mark.slow
@@ -176,7 +172,7 @@ def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> N
     ],
 )
 @pytest.mark.usefixtures("evidence")
-def test_what_it_refuses(lab: NotebookSession, line: str, messages: SnapshotAssertion) -> None:
+def test_what_it_refuses(lab: NotebookSession, line: str, messages) -> None:
     outcome = lab.run(line)
     assert outcome.error
     assert outcome.message == messages

@@ -1,19 +1,17 @@
 """`%%tilekernel`: what a cell leaves behind, its line numbers, options, cards, help."""
 
 import re
+from typing import Any
 
 import pytest
 
-from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession
 
-
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
-        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
+    "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+)
 
 
 @pytest.mark.slow
@@ -114,13 +112,12 @@ def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None
 
 
 def test_a_launch_runs_in_place_and_the_card_says_how(lab: NotebookSession) -> None:
-    outcome = lab.run(
+    outcome: Any = lab.run(
         "%%tilekernel --num-stages 2\n"
         f"{ADD}add[lambda meta: (triton.cdiv(1000, meta['BLOCK']),)](x, y, z, 1000, BLOCK=256, "
         "num_warps=8)\n"
         "torch.equal(z, x + y)"
     )
-    assert outcome.result is not None
     assert outcome.result["text/plain"] == "True"
     (card,) = outcome.cards
     assert "add  compiled for sm_90" in card
@@ -213,21 +210,17 @@ def test_constexpr_values(lab: NotebookSession, text: str) -> None:
 
 def test_records_are_shown_as_cards(lab: NotebookSession) -> None:
     lab.run(f"%%tilekernel --no-compile\n{ADD}")
-    run = lab.run("add[(8,)](x, y, z, 1000, BLOCK=128)").result
-    assert run is not None
+    run: Any = lab.run("add[(8,)](x, y, z, 1000, BLOCK=128)").result
     assert "grid (8, 1, 1)" in run["text/html"]
     assert "grid (8, 1, 1)" in run["text/plain"]
-    launch = lab.run("add.last_launch").result
-    assert launch is not None
+    launch: Any = lab.run("add.last_launch").result
     assert "float32[1000]" in launch["text/html"]
     lab.run("import kernellab\nc = kernellab.compile(add, x, y, z, 1000, BLOCK=128)")
     compilation = lab.run("c").card
     assert "sass" in compilation["text/html"]
-    resources = lab.run("c.resources").result
-    assert resources is not None
+    resources: Any = lab.run("c.resources").result
     assert "registers per thread" in resources["text/html"]
-    nested = lab.run("[c]").result
-    assert nested is not None
+    nested: Any = lab.run("[c]").result
     assert nested["text/plain"].startswith("[Compilation('add' for sm_90")
 
 

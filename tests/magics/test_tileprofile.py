@@ -1,23 +1,18 @@
 """`%tileprofile`, `%%tileprofile` and `%tilediagnose` in a real notebook kernel."""
 
-from pathlib import Path
-
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+from tests.support.notebook_session import ADD, NotebookSession
 
 LAUNCH = "add[(2,)](x, y, z, 30, BLOCK=16)"
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import torch, triton, triton.language as tl\nx = y = torch.ones(32); z = torch.zeros(32)",
-        f"%%tilekernel --no-compile\n{ADD}",
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import torch, triton, triton.language as tl\nx = y = torch.ones(32); z = torch.zeros(32)",
+    f"%%tilekernel --no-compile\n{ADD}",
+)
 
 
 @pytest.mark.slow
@@ -28,7 +23,7 @@ def test_a_launch(lab: NotebookSession) -> None:
     assert lab.ask("z.sum().item()") == "60.0"
 
 
-def test_a_cell(lab: NotebookSession, tmp_path: Path) -> None:
+def test_a_cell(lab: NotebookSession, tmp_path) -> None:
     file = tmp_path / "p.hatchet"
     outcome = lab.run(
         f"%%tileprofile --save {file} --name found\nfor _ in range(3):\n    {LAUNCH}\n5 + 5"
@@ -40,7 +35,7 @@ def test_a_cell(lab: NotebookSession, tmp_path: Path) -> None:
     assert kernellab.load(file).table("count")["count"].iloc[0] == 3
 
 
-def test_what_means_nothing_is_refused(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_what_means_nothing_is_refused(lab: NotebookSession, messages) -> None:
     assert lab.run("%tileprofile").message == messages
     assert lab.run("%%tileprofile --contxt python\n1").message == messages
     outcome = lab.run("%%tileprofile --name broken\n1 / 0")
@@ -54,7 +49,7 @@ def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
 
 
 @pytest.mark.slow
-def test_why_a_launch_is_slow(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_why_a_launch_is_slow(lab: NotebookSession, messages) -> None:
     card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
     assert "launch-bound" in card["text/plain"]
     assert "busy part" in card["text/html"]

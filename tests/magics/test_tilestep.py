@@ -3,9 +3,7 @@
 import re
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from tests.support.notebook_session import NotebookSession, StartNotebook
 from tests.support.pages import Page
 
 KERNELS = """\
@@ -31,18 +29,16 @@ def spin(x_ptr, y_ptr):
 """
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(
-        "%load_ext kernellab",
-        "import numpy as np, torch, triton, triton.language as tl\n"
-        "x = torch.arange(64.0); y = torch.zeros(64)",
-        KERNELS,
-    )
+CELLS = (
+    "%load_ext kernellab",
+    "import numpy as np, torch, triton, triton.language as tl\n"
+    "x = torch.arange(64.0); y = torch.zeros(64)",
+    KERNELS,
+)
 
 
 @pytest.mark.slow
-def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
+def test_the_stepper_is_what_the_cell_gives(lab) -> None:
     outcome = lab.run("%tilestep --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
     page = Page(outcome.still["text/html"])
     assert "# <b>half</b> & half" in page.words
@@ -58,14 +54,12 @@ def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     assert lab.ask("y.any().item()") == "False"
 
 
-def test_what_is_expected_opens_it_where_the_wrong_element_was_written(
-    lab, messages: SnapshotAssertion
-) -> None:
+def test_what_is_expected_opens_it_where_the_wrong_element_was_written(lab, messages) -> None:
     outcome = lab.run("%tilestep --expect torch.clone scale[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.still["text/plain"].splitlines()[1] == messages
 
 
-def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
+def test_the_trace_can_be_kept_and_asked(lab) -> None:
     outcome = lab.run("t = %tilestep --program 3 --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.result is None
     assert lab.ask("t") == "Trace('scale', grid 4x1x1: 12 steps of 2 programs)"
@@ -81,7 +75,7 @@ def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
     assert listed.result["text/plain"] == f"[{lab.ask('t')}]"
 
 
-def test_options_and_in_place(lab: NotebookSession) -> None:
+def test_options_and_in_place(lab) -> None:
     lab.run(
         "y.zero_()\n"
         "t = %tilestep --all --operations --exact-bytes 16 --in-place scale[(4,)](x, "
@@ -93,7 +87,7 @@ def test_options_and_in_place(lab: NotebookSession) -> None:
     assert lab.ask("torch.equal(y[:60], x[:60] / 2), y[60:].any().item()") == "(True, False)"
 
 
-def test_operations_in_flight_of_a_gluon_kernel(lab: NotebookSession) -> None:
+def test_operations_in_flight_of_a_gluon_kernel(lab) -> None:
     lab.run(
         "from tests.kernels.asynchronous import launched\ncopies, (u, v), _ = launched('copies')"
     )
@@ -103,7 +97,7 @@ def test_operations_in_flight_of_a_gluon_kernel(lab: NotebookSession) -> None:
     assert lab.ask("len(t.asynchronous), v.any().item()") == "(5, False)"
 
 
-def test_a_tile_of_many_elements_is_stored(lab: NotebookSession) -> None:
+def test_a_tile_of_many_elements_is_stored(lab) -> None:
     lab.run("u = torch.arange(65536.0); v = torch.zeros(65536)")
     outcome = lab.run("%tilestep scale[(1,)](u, v, 65000, BLOCK=65536)")
     assert "int32[65536]" in outcome.still["text/plain"]
@@ -116,7 +110,7 @@ def test_a_tile_of_many_elements_is_stored(lab: NotebookSession) -> None:
     )
 
 
-def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> None:
+def test_a_fault_is_shown_and_does_not_fail_the_cell(lab) -> None:
     outcome = lab.run("%tilestep --program 3 scale[(4,)](x, y[:40].clone(), 60, BLOCK=16)")
     assert "stopped by a fault" in outcome.still["text/plain"]
     assert "store out of bounds: y_ptr[40]" in outcome.still["text/plain"]
@@ -153,7 +147,7 @@ def test_names_that_nothing_has(lab, magic, messages) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:
+def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab) -> None:
     lab.run("y.zero_(); print('ready')")
     outcome = lab.run(
         "print('go', flush=True)\nt = %tilestep --in-place spin[(1,)](x, y)", interrupt_after="go"
@@ -165,7 +159,7 @@ def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSessio
     assert again.status == "ok"
 
 
-def test_help_explains_the_options(lab: NotebookSession) -> None:
+def test_help_explains_the_options(lab) -> None:
     text = lab.help("%tilestep")
     for words in ("Trace a launch", "--program X,Y,Z", "--operations", "--exact-bytes N", "t.diff"):
         assert words in text

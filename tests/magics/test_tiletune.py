@@ -1,7 +1,6 @@
 """`%%tiletune` in a real notebook kernel."""
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
@@ -73,7 +72,7 @@ def test_a_cell_is_run_and_its_launch_tuned(session) -> None:
         (f"{TUNES_64} --recorded nowhere.json\n{LAUNCH}", "ArchiveError"),
     ],
 )
-def test_what_cannot_be_tuned_is_said(session, cell, error, messages: SnapshotAssertion) -> None:
+def test_what_cannot_be_tuned_is_said(session, cell, error, messages) -> None:
     outcome = session.run(cell)
     assert outcome.error == error
     assert outcome.message == messages
@@ -135,7 +134,7 @@ def test_a_sweep_says_that_its_kernel_was_redefined(session) -> None:
 
 
 @pytest.mark.parametrize("option", ["--reference", "--prune", "--baseline", "--executor"])
-def test_a_name_that_nothing_has(session, option, messages: SnapshotAssertion) -> None:
+def test_a_name_that_nothing_has(session, option, messages) -> None:
     outcome = session.run(f"{TUNES_64} {option} gird\n{LAUNCH}")
     assert outcome.error == "OptionError"
     assert "gird" in outcome.message

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests.support.first_cells import PLAIN, advice, succeeds
-from tests.support.notebook_session import NotebookSession, StartNotebook
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
@@ -13,11 +12,9 @@ TENSORS = "x, y = torch.ones(16), torch.zeros(16)"
 IMPORTS = "import torch, triton, triton.language as tl"
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    # The tutorials of Triton begin with the question for the driver's device.
-    device = "DEVICE = triton.runtime.driver.active.get_active_torch_device()"
-    return notebook("%load_ext kernellab", f"{IMPORTS}\n{device}\n{TENSORS}", KERNEL)
+# The tutorials of Triton begin with the question for the driver's device.
+DEVICE = "DEVICE = triton.runtime.driver.active.get_active_torch_device()"
+CELLS = ("%load_ext kernellab", f"{IMPORTS}\n{DEVICE}\n{TENSORS}", KERNEL)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -180,7 +179,7 @@ def test_an_access_that_no_lane_takes_part_in_is_no_finding() -> None:
     assert not found.findings
 
 
-def test_findings_of_strides_gathers_and_turns(messages: SnapshotAssertion) -> None:
+def test_findings_of_strides_gathers_and_turns(messages) -> None:
     strided = line(kernels.copy_strided, 1024, normal(8192), torch.zeros(1024), STRIDE=8)
     (finding,) = strided.findings
     assert finding.what == messages
@@ -211,9 +210,7 @@ def store_by_pixel(y, CHANNELS: gl.constexpr, PIXELS: gl.constexpr, ROWS: gl.con
     gl.store(y + offsets, gl.zeros((ROWS, BLOCK), gl.float16, layout), mask=is_on)
 
 
-def test_a_dimension_can_have_a_step_where_the_tile_as_a_whole_has_none(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_dimension_can_have_a_step_where_the_tile_as_a_whole_has_none(messages) -> None:
     out = torch.ones(2, 16, 63, dtype=torch.float16)
     found = kernellab.accesses(store_by_pixel, (2,), out, 16, 63, ROWS=64, BLOCK=64, target="sm_90")
     (store,) = found
@@ -230,7 +227,7 @@ def gather_rows(x, index, out, WIDTH: tl.constexpr, ROWS: tl.constexpr):
     tl.store(out + tl.arange(0, ROWS)[:, None] * WIDTH + column, tl.load(x + rows * WIDTH + column))
 
 
-def test_neighbors_in_rows_that_follow_no_step(messages: SnapshotAssertion) -> None:
+def test_neighbors_in_rows_that_follow_no_step(messages) -> None:
     index = (torch.arange(256, dtype=torch.int32) * 37) % 1024
     x, out = normal(1024 * 4), torch.zeros(256 * 4)
     found = kernellab.accesses(gather_rows, (1,), x, index, out, WIDTH=4, ROWS=256, target="sm_90")
@@ -241,7 +238,7 @@ def test_neighbors_in_rows_that_follow_no_step(messages: SnapshotAssertion) -> N
     assert finding.what == messages
 
 
-def test_a_finding_of_narrow_accesses_says_what_would_do(messages: SnapshotAssertion) -> None:
+def test_a_finding_of_narrow_accesses_says_what_would_do(messages) -> None:
     found = line(kernels.copy, 1024, normal(1023), torch.zeros(1023), n=1023)
     assert len(found.findings) == 2
     assert found.findings[0].what == messages
@@ -454,10 +451,5 @@ def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:
     found = kernellab.accesses(
         one.kernel, launch.grid, *launch.make(), target="sm_90", **one.constants
     )
-    assert [access.argument for access in found] == [
-        "lengths_ptr",
-        "lengths_ptr",
-        "x_ptr",
-        "out_ptr",
-    ]
+    assert [row.argument for row in found] == ["lengths_ptr", "lengths_ptr", "x_ptr", "out_ptr"]
     assert all(access.executions for access in found)

@@ -1,6 +1,5 @@
 """Counters of Nsight Compute beside predictions; a launch of 1 Mi elements, recorded on an H200."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from kernellab.cli.demo.kernels import vector_add
 from kernellab.errors import OptionError, ProfileError
 from kernellab.profiling.profiles.nsight import Counters
 from kernellab.profiling.profiles.nsight_counters import joined
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 SIZE = 1 << 20
@@ -23,11 +21,6 @@ def counted(**asked: Any) -> Counters:
     return kernellab.counters(
         vector_add, (1024,), x, y, z, SIZE, BLOCK=1024, target="sm_90", **asked
     )
-
-
-@pytest.fixture
-def without_ncu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +56,7 @@ def test_predictions_are_near_what_an_h200_counted(predicted: Counters) -> None:
     assert "NVIDIA H200" in html
 
 
-def test_a_metric_that_ncu_does_not_know(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
-) -> None:
+def test_a_metric_that_ncu_does_not_know(monkeypatch, tmp_path, raised) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text(_PRINTS.format(folder=DATA))
     ncu.chmod(0o755)
@@ -84,13 +75,11 @@ esac
 """
 
 
-def test_a_page_without_a_launch(predicted: Counters, raised: Raised) -> None:
+def test_a_page_without_a_launch(predicted: Counters, raised) -> None:
     raised(ProfileError, joined, predicted, "==PROF== nothing", "", match="vector_add")
 
 
-def test_what_ncu_refuses_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
-) -> None:
+def test_what_ncu_refuses_is_told(monkeypatch, tmp_path, raised) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM'\nexit 1\n")
     ncu.chmod(0o755)
@@ -100,12 +89,12 @@ def test_what_ncu_refuses_is_told(
     raised(ProfileError, counted, metrics="smsp__inst_executed.sum")
 
 
-def test_metrics_that_are_no_names(raised: Raised) -> None:
+def test_metrics_that_are_no_names(raised) -> None:
     raised(OptionError, counted, metrics=["a,b"])
 
 
-@pytest.mark.usefixtures("without_ncu")
-def test_a_report_is_opened_by_ncu_alone(tmp_path: Path, raised: Raised) -> None:
+def test_a_report_is_opened_by_ncu_alone(tmp_path, monkeypatch, raised) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without ncu
     report = tmp_path / "profile.ncu-rep"
     report.write_bytes(b"NVR\x00")
     raised(ProfileError, kernellab.load, report)

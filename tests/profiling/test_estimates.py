@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.diagnosed.arithmetic_kernels import window_sums
@@ -15,10 +14,9 @@ from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.compiler.targets import GPUS, SUPPORTED_TARGETS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
 from kernellab.profiling.estimates.counts import Asked, LaunchCounts
-from kernellab.profiling.estimates.estimate import Estimate, Roofline
+from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.profiling.estimates.instructions import product_of
 from kernellab.profiling.estimates.model import CALIBRATION, estimated_gpu, gpu_of, refetched
-from tests.support.messages import Raised
 
 SIZE = 1 << 20
 compiled: Any = kernellab.compile
@@ -37,14 +35,12 @@ def vector() -> Any:
 
 
 @pytest.fixture(scope="module")
-def estimated(added: Any, vector: Any) -> Estimate:
-    found = added.estimate((1024,), vector, vector, vector, SIZE)
-    assert isinstance(found, Estimate)
-    return found
+def estimated(added: Any, vector: Any) -> Any:
+    return added.estimate((1024,), vector, vector, vector, SIZE)
 
 
 @pytest.fixture(scope="module")
-def multiplied() -> Estimate:
+def multiplied() -> Any:
     """A product of 1024 x 1024 matrices in 64 programs, as an H200 counted it."""
     size = 1024
     a = torch.empty(size, size, dtype=torch.float16, device="meta")
@@ -58,9 +54,7 @@ def multiplied() -> Estimate:
         num_stages=3, target="sm_90",
     )  # fmt: skip
     tensors = {"a_ptr": a, "b_ptr": a, "c_ptr": a}
-    found = compilation.estimate((64,), **tensors, **sizes, **strides)
-    assert isinstance(found, Estimate)
-    return found
+    return compilation.estimate((64,), **tensors, **sizes, **strides)
 
 
 # What is counted, beside Nsight Compute's counters of the same launches on an H200 with Triton 3.6
@@ -200,9 +194,7 @@ def test_an_estimate_says_what_bounds_the_launch(estimated: Estimate, multiplied
     assert "about" in estimated._repr_mimebundle_()["text/html"]
 
 
-def test_another_gpu_is_scaled_and_said_to_be(
-    added: Any, vector: Any, messages: SnapshotAssertion
-) -> None:
+def test_another_gpu_is_scaled_and_said_to_be(added, vector, messages) -> None:
     slower = added.estimate((1024,), vector, vector, vector, SIZE, gpu="h100")
     assert slower.lower_bound == pytest.approx(8 * SIZE / 3.35e6)
     assert slower.accuracy == messages
@@ -210,7 +202,6 @@ def test_another_gpu_is_scaled_and_said_to_be(
 
 def test_a_roofline_has_operations_bytes_and_the_place(added: Any, vector: Any) -> None:
     found = added.roofline((1024,), vector, vector, vector, SIZE, microseconds=5.152)
-    assert isinstance(found, Roofline)
     assert found.total_operations == SIZE
     assert found.intensity["DRAM"] == pytest.approx(1 / 12)
     assert found.highest.name == "DRAM"
@@ -265,9 +256,7 @@ def test_what_has_no_source_is_left_out_and_said_to_be(vector: Any) -> None:
     assert [roof.name for roof in compilation.roofline(*arguments).memory] == ["L1", "DRAM"]
 
 
-def test_a_target_without_numbers_is_an_error_that_names_the_others(
-    raised: Raised,
-) -> None:
+def test_a_target_without_numbers_is_an_error_that_names_the_others(raised) -> None:
     raised(TargetError, gpu_of, kernellab.Target("cuda", "99"), match="sm_99")
 
 
@@ -295,7 +284,7 @@ def test_arguments_that_do_not_fit(added, vector, arguments, error, raised) -> N
     raised(error, added.estimate, (4,), *arguments(vector))
 
 
-def test_gpus_and_times_that_are_none(added: Any, vector: Any, raised: Raised) -> None:
+def test_gpus_and_times_that_are_none(added: Any, vector: Any, raised) -> None:
     arguments = ((1024,), vector, vector, vector, SIZE)
     raised(OptionError, added.estimate, *arguments, gpu="h20000")
     raised(OptionError, added.estimate, *arguments, gpu="a100", match="sm_80")
@@ -313,8 +302,6 @@ def test_targets_that_are_not_calibrated() -> None:
     assert estimated_gpu(kernellab.Target("cuda", "90"), "h100").name == "H100"
 
 
-def test_a_record_without_its_kernel(
-    added: Any, tmp_path: Any, vector: Any, raised: Raised
-) -> None:
+def test_a_record_without_its_kernel(added, tmp_path, vector, raised) -> None:
     loaded = kernellab.load(added.save(tmp_path / "added.json.gz"))
     raised(NotRecorded, loaded.estimate, (triton.cdiv(SIZE, 1024),), vector, vector, vector, SIZE)

@@ -3,11 +3,10 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileError
@@ -79,7 +78,7 @@ def test_filters() -> None:
     assert made.filter(include="no such").root.children == ()
 
 
-def test_a_difference_compares_rates_and_not_their_parts(messages: SnapshotAssertion) -> None:
+def test_a_difference_compares_rates_and_not_their_parts(messages) -> None:
     made = made_profile()
     matmul = Scope("matmul<&>", "kernel", {"time (ns)": 1e6, "count": 4, "flops16": 8e11})
     faster = made_profile(root=Scope("ROOT", "root", {}, (Scope("step", "scope", {}, (matmul,)),)))
@@ -93,19 +92,18 @@ def test_a_difference_compares_rates_and_not_their_parts(messages: SnapshotAsser
 
 
 def test_lines_and_perturbation() -> None:
-    made = made_profile()
+    made: Any = made_profile()
     lines = made.lines
     assert list(lines.columns[:6]) == [
         "kernel", "line", "operation", "cycles", "share", "executions",
     ]  # fmt: skip
     assert list(lines["line"]) == [10, 12]
     assert lines["share"].sum() == 1
-    assert made.perturbation is not None
     assert made.perturbation.ratio == pytest.approx(1.1)
     assert "1.10 times" in str(made)
 
 
-def test_a_timeline_is_a_chrome_trace(tmp_path: Path) -> None:
+def test_a_timeline_is_a_chrome_trace(tmp_path) -> None:
     made = made_profile()
     records = made.timeline().records
     assert list(records["scope"]) == ["tt.load", "tt.load", "tt.store"]
@@ -123,13 +121,10 @@ def test_a_timeline_is_a_chrome_trace(tmp_path: Path) -> None:
         made_profile(events=None).timeline()
 
 
-def test_a_saved_profile_is_the_same(tmp_path: Path) -> None:
-    made = made_profile()
-    again = kernellab.load(made.save(tmp_path / "a.profile"))
-    assert isinstance(again, kernellab.Profile)
+def test_a_saved_profile_is_the_same(tmp_path) -> None:
+    made: Any = made_profile()
+    again: Any = kernellab.load(made.save(tmp_path / "a.profile"))
     assert again == made
-    assert again.events is not None
-    assert made.events is not None
     for name in ("program", "warp", "scope", "start", "end"):
         assert numpy.array_equal(getattr(again.events, name), getattr(made.events, name))
     assert again.events.names == made.events.names
@@ -138,7 +133,7 @@ def test_a_saved_profile_is_the_same(tmp_path: Path) -> None:
         kernellab.load(tmp_path / "b")
 
 
-def test_a_deep_tree_is_saved_and_read(tmp_path: Path) -> None:
+def test_a_deep_tree_is_saved_and_read(tmp_path) -> None:
     root = Scope("deepest", "frame", {"time (ns)": 1})
     for level in range(199):
         root = Scope(f"f{level}", "frame", {}, (root,))
@@ -178,7 +173,7 @@ def test_what_means_nothing_is_refused(messages, raised, monkeypatch) -> None:
         made_profile(root=Scope("ROOT", "root")).plot()
 
 
-def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
+def test_a_hatchet_file_is_protons(tmp_path) -> None:
     made = made_profile()
     file = made.save(tmp_path / "p.hatchet")
     tree, devices = json.loads(file.read_text())
@@ -193,7 +188,7 @@ def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
     assert kernellab.load(cpu).measured_by == "interpreter"
 
 
-def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path: Path) -> None:
+def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path) -> None:
     def node(name: str, *children: object, **metrics: object) -> dict[str, object]:
         frame = {"name": name, "type": "function"}
         return {"frame": frame, "metrics": metrics, "children": list(children)}
@@ -209,7 +204,7 @@ def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path: Path) 
     assert found.table("loss")["loss"].iloc[0] == 3.5
 
 
-def test_speedscope_has_a_profile_for_each_metric(tmp_path: Path) -> None:
+def test_speedscope_has_a_profile_for_each_metric(tmp_path) -> None:
     made = made_profile()
     data = json.loads(made.save(tmp_path / "p.speedscope.json").read_bytes())
     frames = [frame["name"] for frame in data["shared"]["frames"]]
@@ -227,7 +222,7 @@ def test_speedscope_has_a_profile_for_each_metric(tmp_path: Path) -> None:
         assert of_matmul == pytest.approx(ours["matmul<&>"])
 
 
-def test_chrome_traces_nest(tmp_path: Path) -> None:
+def test_chrome_traces_nest(tmp_path) -> None:
     again = kernellab.load(made_profile().timeline().save(tmp_path / "t"))
     assert list(again.timeline().records["duration"]) == [1000, 400, 500]
     events = [
@@ -259,7 +254,7 @@ def test_foreign_files_that_are_none_are_refused(tmp_path, content, raised) -> N
     raised(ArchiveError, kernellab.load, tmp_path / "p")
 
 
-def test_a_hatchet_file_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+def test_a_hatchet_file_nested_too_deeply_is_refused(tmp_path) -> None:
     node = '{"frame": {"name": "a"}, "metrics": {"x": 1}, "children": ['
     (tmp_path / "p").write_text("[" + node * 300 + "]}" * 300 + "]")
     with pytest.raises(ArchiveError, match="nested deeper"):

@@ -3,11 +3,9 @@
 import json
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.support.source_files import ROOT
@@ -92,7 +90,7 @@ def test_shares_are_those_of_nsight_compute() -> None:
         assert abs(ours - theirs) < 0.12, (name, ours, theirs)
 
 
-def test_the_saved_profile_opens_anywhere(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_the_saved_profile_opens_anywhere(tmp_path, messages) -> None:
     profile = kernellab.load(SAVED)
     assert profile.origin == messages
     (kernel,) = profile.root.children

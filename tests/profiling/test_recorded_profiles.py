@@ -9,7 +9,6 @@ from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.nsight import SampledInstruction, lines_of
 from kernellab.viz.explorer_sides import kernel_source
-from tests.support.messages import Raised
 from tests.support.recorded_profiles import DATA, NAMES, compilation, facts, profile
 
 
@@ -122,7 +121,7 @@ def test_nearly_all_stalls_have_a_line_of_the_kernel() -> None:
         )
 
 
-def test_the_other_recording_is_refused(raised: Raised) -> None:
+def test_the_other_recording_is_refused(raised) -> None:
     raised(ProfileError, compilation("matmul").explore, profile("softmax"), match="softmax_rows")
 
 

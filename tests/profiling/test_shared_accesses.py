@@ -11,7 +11,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
@@ -279,7 +278,7 @@ def test_triton_says_as_many_conflicts(layout: tuple[Any, numpy.ndarray]) -> Non
     assert load.conflicts == given[2].item() * load.instructions
 
 
-def test_a_finding_says_how_many_ways(messages: SnapshotAssertion) -> None:
+def test_a_finding_says_how_many_ways(messages) -> None:
     found = turned(torch.float32, swizzled(1, 8)[0])
     assert (found.bank_conflicts, found.shared_wavefronts) == (3 * 32, 32 + 4 * 32)
     assert found.shared_bytes == 2 * 4096
@@ -346,7 +345,7 @@ def turned_in_a_loop(x, out, n, M: tl.constexpr):
 
 
 @pytest.mark.parametrize("rounds", [2, 5])
-def test_a_conversion_in_a_loop(rounds: int, messages: SnapshotAssertion) -> None:
+def test_a_conversion_in_a_loop(rounds: int, messages) -> None:
     x, out = normal(rounds, 32, 32), torch.zeros(rounds, 32, 32)
     found = kernellab.accesses(turned_in_a_loop, (1,), x, out, rounds, M=32, target="sm_90")
     store, load = found.shared

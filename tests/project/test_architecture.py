@@ -50,9 +50,6 @@ def _parsed() -> None:
         tree_of(file)
 
 
-# Packages and their order
-
-
 @cache
 def packages() -> list[str]:
     """The packages of docs/architecture.md, from the bottom up, such as "errors"."""
@@ -86,12 +83,7 @@ def declared_upward() -> frozenset[tuple[str, str]]:
     )
 
 
-def is_declared(found: Import) -> bool:
-    return (found.file, found.module) in declared_upward()
-
-
 def goes_up(found: Import) -> bool:
-    """Return whether an import goes from a package to one above it."""
     if found.module.split(".")[0] != "kernellab":
         return False
     mine, theirs = package_of(module_name(ROOT / found.file)), package_of(found.module)
@@ -100,14 +92,13 @@ def goes_up(found: Import) -> bool:
 
 @cache
 def heights() -> dict[str, int]:
-    """Return each package with its position from the bottom up."""
     return {package: number for number, package in enumerate(packages())} | {"__main__": 99}
 
 
 def test_imports_go_one_way() -> None:
     """Those by name too. The few that the page declares are there, and run when a function does."""
     upward = [found for found in imports_where() if goes_up(found)]
-    assert_none(found for found in upward if not is_declared(found))
+    assert_none(found for found in upward if (found.file, found.module) not in declared_upward())
     assert {(found.file, found.module) for found in upward} == declared_upward()
     for found in upward:
         imports = [node for node in tree_of(ROOT / found.file).body if isinstance(node, IMPORTS)]
@@ -195,14 +186,11 @@ def test_only_the_list_names_a_detector() -> None:
     assert_none(found for found in imports if found.module.startswith(f"{folder}."))
 
 
-# Other people's private names
-
 PUBLIC_TRITON = ("triton", "triton.language", "triton.testing")
 PUBLIC_IPYTHON = ("IPython", "IPython.display", "IPython.core.magic")
 
 
 def outside(found: Import, package: str, public: tuple[str, ...]) -> bool:
-    """Whether the import reaches into a part of `package` that is not public."""
     return found.module.split(".")[0] == package and found.module not in public
 
 
@@ -252,7 +240,6 @@ DOCUMENTED_ALL_THE_SAME = {
 
 
 def is_private(name: str) -> bool:
-    """Whether a part of a dotted name begins with one underscore."""
     return any(re.match(r"_(?!_)", part) for part in name.split("."))
 
 
@@ -329,9 +316,6 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_the_version_is_said_once() -> None:
     assert kernellab.__version__ == PROJECT["version"] == importlib.metadata.version("kernellab")
-
-
-# Dependencies: declared = used = explained
 
 
 def declared(*groups: str) -> set[str]:

@@ -100,9 +100,6 @@ def test_the_page_names_each_of_them() -> None:
     assert f"kernellab-{PROJECT['version']}-py3-none-any.whl" in PAGE
 
 
-# Which build of torch `make` installs, and which processor it emulates
-
-
 def pip_says(monkeypatch, names: list[str], status: int = 0) -> list[list[str]]:
     """Let pip's dry run report these packages; the commands that it is asked are collected."""
     asked: list[list[str]] = []

@@ -20,7 +20,6 @@ from tests.support.python_processes import run_python
 from tests.support.source_lines import position_of
 from tests.support.versions import LOCATES_WHOLE_CALLS
 
-ROOT = Path(__file__).parents[2]
 TYPES = ("*fp32", "*fp32", "i32")
 
 FOLDERS = ["é", "ελ/Κύρ ил", "日本\u3000😀", "a:b", "back\\C3\\A9", "tab\t%s", "{x)(", "new\nline"]
@@ -76,7 +75,6 @@ def test_every_entry_point_in_a_folder_with_an_accent(load, tmp_path, monkeypatc
     trace = kernellab.trace(scale, *launch(), ΒLOCK=64)
     trace.save("é.trace")
     again = kernellab.load("é.trace")
-    assert isinstance(again, kernellab.Trace)
     assert "γ: float32[64]" in str(again.at(3))
     assert "hélper(α)" in str(again.show())
     again.show().to_html("é.html")
@@ -112,8 +110,7 @@ def test_a_compilation_from_a_folder_with_an_accent(
     kernels = load("é")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "ché"))
     kernel, file = kernels.scale, str(kernels.__file__)
-    compiled = kernellab.compile(kernel, *TYPES, ΒLOCK=64, target=target, record=record)
-    assert isinstance(compiled, kernellab.Compilation)
+    compiled: Any = kernellab.compile(kernel, *TYPES, ΒLOCK=64, target=target, record=record)
     assert [name for name in compiled.source_map.files if "triton" not in name] == [file]
     line = SourcePosition(file, line_of(kernels, "α = tl.load"))
     last = "sass" if target == "sm_90" else "amdgcn"
@@ -133,7 +130,6 @@ def test_a_compilation_from_a_folder_with_an_accent(
         assert str(compiled.conversions())
     compiled.save(tmp_path / "é.kernellab")
     again = kernellab.load(tmp_path / "é.kernellab")
-    assert isinstance(again, kernellab.Compilation)
     assert again.source_map == compiled.source_map
     if record == "stages":
         assert kernellab.load(cache_folder(tmp_path)).source_map.file == file
@@ -148,14 +144,12 @@ def test_any_path(load, folder) -> None:
     kernellab.run(kernels.scale, (1,), x, z, n, ΒLOCK=64)
     assert (z == 2 * x + x.sum()).all()
     assert len(kernellab.trace(kernels.scale, *launch(), ΒLOCK=64).steps) == 7
-    compiled = kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90")
-    assert isinstance(compiled, kernellab.Compilation)
+    compiled: Any = kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90")
     assert [name for name in compiled.source_map.files if "triton" not in name] == [file]
     compiled.explore()
     if '"' in folder:
         return
     compiled = kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90", record="stages")
-    assert isinstance(compiled, kernellab.Compilation)
     assert [name for name in compiled.source_map.files if "triton" not in name] == [file]
 
 
@@ -210,8 +204,7 @@ def test_functions_of_such_names_that_are_not_inlined(load) -> None:
     kernellab.run(kernel, grid, x + 1, z, n, ΒLOCK=64)
     assert z[0] == 2
     for target, stage in (("sm_90", "ptx"), ("gfx942", "amdgcn")):
-        compiled = kernellab.compile(kernel, *TYPES, ΒLOCK=64, target=target)
-        assert isinstance(compiled, kernellab.Compilation)
+        compiled: Any = kernellab.compile(kernel, *TYPES, ΒLOCK=64, target=target)
         assert compiled.stages[stage].text
         assert "дважды" in str(compiled.call_graph())
 

@@ -28,7 +28,6 @@ RUN = sorted({block.page for block in PYTHON if (block.page, block.first_line) n
 
 
 def files_of(page: str) -> dict[str, str]:
-    """The files that a page's blocks import."""
     if page not in FILES:
         return {}
     name, number = FILES[page]

@@ -100,7 +100,6 @@ def json_damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def _swap(holder: Any, key: Any, other: tuple[Any, Any] | None) -> None:
-    """Two places have each other's values."""
     if other is not None:
         there, name = other
         holder[key], there[name] = deepcopy(there[name]), deepcopy(holder[key])
@@ -185,8 +184,7 @@ def gzip_damaged(content: bytes, chance: random.Random) -> bytes:
 
 def zip_damaged(content: bytes, chance: random.Random) -> bytes:
     """The JSON within, the values, an entry, or the zip file around them."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries = unzipped(content)
     match chance.randrange(14):
         case 0 | 1:
             return bytes_damaged(content, chance)
@@ -206,11 +204,20 @@ def zip_damaged(content: bytes, chance: random.Random) -> bytes:
         case _:
             entries["trace.json"] = json_damaged(entries["trace.json"], chance)
     method = chance.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA))
+    return zipped(entries, method if chance.random() < 0.3 else zipfile.ZIP_DEFLATED)
+
+
+def zipped(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method if chance.random() < 0.3 else zipfile.ZIP_DEFLATED) as a:
+    with zipfile.ZipFile(made, "w", method) as archive:
         for name, one in entries.items():
-            a.writestr(name, one)
+            archive.writestr(name, one)
     return made.getvalue()
+
+
+def unzipped(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def _with_odd_members(entries: dict[str, bytes], chance: random.Random) -> bytes:
@@ -287,7 +294,7 @@ Path = tuple[str | int, ...]
 
 def with_mark(content: bytes, mark: str, every: int) -> Iterator[tuple[Path, bytes]]:
     """A file of JSON for every so many kinds of text in it: that text, or name, ends in `mark`."""
-    data, pack = _document(content)
+    data, pack = json_within(content)
     kinds = {
         (tuple(key for key in path if isinstance(key, str)), is_name): path
         for path, is_name in _texts(data)
@@ -314,23 +321,14 @@ def _texts(data: Any, path: Path = ()) -> Iterator[tuple[Path, bool]]:
             yield from _texts(value, (*path, key))
 
 
-def _document(content: bytes) -> tuple[Any, Callable[[bytes], bytes]]:
+def json_within(content: bytes) -> tuple[Any, Callable[[bytes], bytes]]:
     """The JSON in a file, and what makes such a file of another."""
     if content.startswith(b"\x1f\x8b"):
         return json.loads(gzip.decompress(content)), partial(gzip.compress, compresslevel=1)
     if not content.startswith(b"PK"):
         return json.loads(content), bytes
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-
-    def packed(text: bytes) -> bytes:
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w") as archive:
-            for name, one in entries.items():
-                archive.writestr(name, text if name == "trace.json" else one)
-        return made.getvalue()
-
-    return json.loads(entries["trace.json"]), packed
+    entries = unzipped(content)
+    return json.loads(entries["trace.json"]), lambda text: zipped({**entries, "trace.json": text})
 
 
 def table_damaged(content: bytes, chance: random.Random) -> bytes:

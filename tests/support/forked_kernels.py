@@ -28,6 +28,7 @@ import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import ipykernel.kernelapp
 
@@ -79,43 +80,27 @@ def installed(folder: Path) -> Iterator[None]:
     spec = folder / "kernels" / "python3"
     spec.mkdir(parents=True)
     command = [str(_write_client(folder)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (spec / "kernel.json").write_text(
-        json.dumps(
-            {
-                "argv": command,
-                "display_name": "Python 3 (ipykernel)",
-                "language": "python",
-                "metadata": {"debugger": True},
-            }
+    kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
+    (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": {"debugger": True}}))
+    address = str(folder / "socket")
+    folders = os.pathsep.join(filter(None, [str(folder), os.environ.get("JUPYTER_PATH")]))
+    with patch.dict(os.environ, {_ADDRESS: address, "JUPYTER_PATH": folders}):
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(address)
+        listening.listen(64)
+        server: Any = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.forked_kernels", str(listening.fileno())],
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.PIPE,  # closed when this process ends, however that happens
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
         )
-    )
-    before = {name: os.environ.get(name) for name in (_ADDRESS, "JUPYTER_PATH")}
-    os.environ[_ADDRESS] = str(folder / "socket")
-    os.environ["JUPYTER_PATH"] = os.pathsep.join(
-        filter(None, [str(folder), before["JUPYTER_PATH"]])
-    )
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(os.environ[_ADDRESS])
-    listening.listen(64)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.forked_kernels", str(listening.fileno())],
-        pass_fds=[listening.fileno()],
-        stdin=subprocess.PIPE,  # closed when this process ends, however that happens
-        cwd=Path(__file__).parents[2],
-        start_new_session=True,
-    )
-    listening.close()
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        assert server.stdin is not None
-        server.stdin.close()
-        server.wait()
+        listening.close()
+        try:
+            yield
+        finally:
+            server.stdin.close()
+            server.wait()
 
 
 def _write_client(folder: Path) -> Path:
@@ -294,8 +279,7 @@ def main() -> None:
 
     del IPython, kernellab, matplotlib, ml_dtypes, numpy, pandas, torch, triton, xdsl
     gc.freeze()  # collections in a kernel then leave the pages that it shares alone
-    start = _Server(socket.socket(fileno=int(sys.argv[1])), variables).serve()
-    assert start is not None
+    start: Any = _Server(socket.socket(fileno=int(sys.argv[1])), variables).serve()
     status = _run(start["argv"])
     # Python would free every object one by one, and copy each page that it shares with the server.
     atexit._run_exitfuncs()

@@ -73,11 +73,6 @@ class Kind:
     refused: type[KernelLabError] = ArchiveError
 
 
-# --------------------------------------------------------------------------------------------------
-# Looking
-# --------------------------------------------------------------------------------------------------
-
-
 def _each(*looks: Callable[[], Any]) -> None:
     """Look in every way; what is documented may be raised by each."""
     for look in looks:
@@ -130,7 +125,6 @@ def look_at_compilation(found: Any) -> None:
 
 
 def look_at_trace(found: Any) -> None:
-    """Every step and variable, memory, both views."""
     repr(found)
     last = len(found) - 1
     _each(
@@ -153,7 +147,6 @@ def look_at_trace(found: Any) -> None:
 
 
 def look_at_sweeps(found: Any) -> None:
-    """Tables, cards, plots' data and the view."""
     repr(found)
     _each(lambda: _view(found), lambda: found.table.to_csv(), lambda: found.table.to_string())
     if not isinstance(found, kernellab.Tuning) and not found:
@@ -163,7 +156,6 @@ def look_at_sweeps(found: Any) -> None:
 
 
 def look_at_machine_code(found: Any) -> None:
-    """What the disassembler and the readers of its text make of it."""
     _each(
         lambda: found.resources,
         lambda: found.instructions,
@@ -172,7 +164,6 @@ def look_at_machine_code(found: Any) -> None:
 
 
 def look_at_profile(found: Any) -> None:
-    """The table, the words, the data."""
     _each(lambda: str(found), found.table, lambda: json.dumps(found.to_dict()))
 
 
@@ -212,11 +203,6 @@ def look_at_report(found: Any) -> None:
             lambda graph=graph: [graph.positions(kernel) for kernel in graph.kernels],  # type: ignore[misc]
             lambda graph=graph: (graph.fusions, graph.launches, graph.loop_ir),  # type: ignore[misc]
         )
-
-
-# --------------------------------------------------------------------------------------------------
-# Kinds
-# --------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -298,12 +284,10 @@ def _notebook() -> bytes:
 
 
 def load_notebook(file: Path) -> Any:
-    """The answers in a notebook of a class folder."""
     return list(cells_of(file.rename(file.with_suffix(".ipynb"))))
 
 
 def load_outcome(file: Path) -> Any:
-    """What a sweep's cache has of a config."""
     with patch.dict(os.environ, {"KERNELLAB_CACHE_DIR": str(file.parent / "cache")}):
         store = Store(["a sweep"])
         store.put(["a config"], Outcome())
@@ -329,7 +313,6 @@ def outcome_damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def load_progress(file: Path) -> Any:
-    """A student's progress in a workshop's folder."""
     (file.parent / MARKER).touch()
     file.rename(file.parent / PROGRESS_FILE)
     with contextlib.chdir(file.parent):
@@ -359,18 +342,10 @@ KINDS: Mapping[str, Kind] = {
         Kind("cubin", lambda: _stage("cubin"), bytes_damaged, look_at_machine_code, load_cubin),
         Kind("trace", lambda: _trace(1 << 16), zip_damaged, look_at_trace),
         Kind("trace of summaries", lambda: _trace(16), zip_damaged, look_at_trace),
-        Kind(
-            "sweep",
-            (SWEEPS / "tuning_h200_vector_add.json").read_bytes,
-            json_damaged,
-            look_at_sweeps,
-        ),
-        Kind(
-            "sweeps",
-            (SWEEPS / "tuning_h200_vector_add_sizes.json").read_bytes,
-            json_damaged,
-            look_at_sweeps,
-        ),
+        Kind("sweep", (SWEEPS / "tuning_h200_vector_add.json").read_bytes, json_damaged,
+             look_at_sweeps),
+        Kind("sweeps", (SWEEPS / "tuning_h200_vector_add_sizes.json").read_bytes, json_damaged,
+             look_at_sweeps),
         Kind("outcome of a config", _outcome, outcome_damaged, str, load_outcome),
         Kind("cache", _cache_metadata, json_damaged, look_at_compilation, load_cache_folder),
         Kind("dump", _dump, text_damaged, look_at_compilation),
@@ -391,15 +366,8 @@ KINDS: Mapping[str, Kind] = {
 }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------------
-# Runs
-# --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong with a file."""
-
     kind: str
     seed: str
     what: str
@@ -467,7 +435,6 @@ def warm_up(kind: Kind, folder: Path) -> bytes:
 def findings(
     name: str, seeds: Iterator[str], folder: Path, seconds: float = SECONDS
 ) -> Iterator[Finding]:
-    """What goes wrong with damaged files of a kind."""
     kind = KINDS[name]
     content = warm_up(kind, folder)
     for seed in seeds:

@@ -23,39 +23,55 @@ class Case:
 
 CASES: dict[str, Case] = {}
 
-
-def case(
-    backward: bool = True, dynamic: bool | None = None
-) -> Callable[[Callable[[str], Made]], Callable[[str], Made]]:
-    """Register a function that makes a case, under its own name."""
-
-    def register(make: Callable[[str], Made]) -> Callable[[str], Made]:
-        CASES[make.__name__] = Case(make, backward, dynamic)
-        return make
-
-    return register
+Given = tuple[int, ...] | Callable[[str], torch.Tensor]
+"""The sizes of a random tensor that needs a gradient, or what makes another one on a device."""
 
 
-def _random(device: str, *sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, device=device).to(dtype).requires_grad_()
+def _tensor(given: Given, device: str, dtype: torch.dtype) -> torch.Tensor:
+    if callable(given):
+        return given(device)
+    return torch.randn(*given, device=device).to(dtype).requires_grad_()
 
 
-def _indices(device: str, most: int, *sizes: int) -> torch.Tensor:
-    return torch.randint(0, most, sizes, device=device)
+def _fixed(*sizes: int) -> Given:
+    return lambda device: torch.randn(*sizes, device=device)
+
+
+def _shares(*sizes: int) -> Given:
+    return lambda device: torch.rand(*sizes, device=device)
+
+
+def _indices(most: int, *sizes: int) -> Given:
+    return lambda device: torch.randint(0, most, sizes, device=device)
 
 
 def _simple(
     name: str,
     function: Callable[..., Any],
-    *sizes: tuple[int, ...],
-    dtype: Any = None,
+    *given: Given,
+    dtype: torch.dtype = torch.float32,
     **options: Any,
 ) -> None:
-    """A function of random tensors of these sizes."""
-    kind = dtype or torch.float32
+    """A function of these tensors."""
 
     def make(device: str) -> Made:
-        return function, tuple(_random(device, *size, dtype=kind) for size in sizes)
+        return function, tuple(_tensor(one, device, dtype) for one in given)
+
+    CASES[name] = Case(make, **options)
+
+
+def _module(
+    name: str,
+    made: Callable[[], nn.Module],
+    *given: Given,
+    dtype: torch.dtype = torch.float32,
+    **options: Any,
+) -> None:
+    """A module, of these tensors."""
+
+    def make(device: str) -> Made:
+        module = made().to(device, dtype)
+        return module, tuple(_tensor(one, device, dtype) for one in given)
 
     CASES[name] = Case(make, **options)
 
@@ -77,7 +93,6 @@ _simple("split_swap", lambda x: torch.cat(list(x.chunk(2, -1))[::-1], -1) * 2, (
 _simple("pad", lambda x: F.pad(x, (1, 2, 3, 4), value=0.5) * 2, (10, 12))
 _simple("cumsum", lambda x: torch.cumsum(x, -1), (16, 200))
 _simple("roll_flip", lambda x: torch.roll(x, 3, 0) + x.flip(1), (12, 40))
-
 _simple("sum_all", lambda x: x.sum(), (1 << 20,))
 _simple("mean_rows", lambda x: x.mean(-1), (64, 1000))
 _simple("sum_columns", lambda x: x.sum(0), (512, 300))
@@ -92,23 +107,9 @@ _simple("softmax_bf16", lambda x: x.softmax(-1), (64, 1000), dtype=torch.bfloat1
 _simple("softmax_dynamic", lambda x: x.softmax(-1), (40, 600), dynamic=True)
 _simple("log_softmax", lambda x: F.log_softmax(x, -1), (64, 200))
 _simple("reduction_dynamic", lambda x: (x * 2).sum(-1), (70, 300), dynamic=True)
-
-
-@case(backward=False)
-def argmax(device: str) -> Made:
-    return (lambda x: x.argmax(-1)), (torch.randn(30, 400, device=device),)
-
-
-@case(backward=False)
-def any_all(device: str) -> Made:
-    return (lambda x: ((x > 2).any(-1), (x > -3).all(0))), (torch.randn(30, 400, device=device),)
-
-
-@case(backward=False)
-def sort_topk(device: str) -> Made:
-    return (lambda x: torch.topk(x.abs(), 4, -1)), (torch.randn(16, 100, device=device),)
-
-
+_simple("argmax", lambda x: x.argmax(-1), _fixed(30, 400), backward=False)
+_simple("any_all", lambda x: ((x > 2).any(-1), (x > -3).all(0)), _fixed(30, 400), backward=False)
+_simple("sort_topk", lambda x: torch.topk(x.abs(), 4, -1), _fixed(16, 100), backward=False)
 _simple(
     "rms_norm",
     lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
@@ -123,28 +124,10 @@ _simple(
     "layer_norm_residual", lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b), (8, 16, 768),
     (8, 16, 768), (768,), (768,),
 )  # fmt: skip
-
-
-@case()
-def group_norm(device: str) -> Made:
-    return nn.GroupNorm(8, 64).to(device), (_random(device, 2, 64, 8, 8),)
-
-
-@case()
-def batch_norm(device: str) -> Made:
-    return nn.BatchNorm2d(16).to(device), (_random(device, 4, 16, 10, 10),)
-
-
-@case(backward=False)
-def batch_norm_eval(device: str) -> Made:
-    return nn.BatchNorm2d(16).to(device).eval(), (torch.randn(4, 16, 10, 10, device=device),)
-
-
-@case()
-def instance_norm(device: str) -> Made:
-    return nn.InstanceNorm2d(8).to(device), (_random(device, 3, 8, 12, 12),)
-
-
+_module("group_norm", lambda: nn.GroupNorm(8, 64), (2, 64, 8, 8))
+_module("batch_norm", lambda: nn.BatchNorm2d(16), (4, 16, 10, 10))
+_module("batch_norm_eval", lambda: nn.BatchNorm2d(16).eval(), _fixed(4, 16, 10, 10), backward=False)
+_module("instance_norm", lambda: nn.InstanceNorm2d(8), (3, 8, 12, 12))
 _simple("matmul", lambda a, b: a @ b, (128, 64), (64, 96))
 _simple("matmul_bias_relu", lambda a, b, c: torch.relu(a @ b + c), (128, 64), (64, 96), (96,))
 _simple(
@@ -154,47 +137,27 @@ _simple(
 _simple("batched_matmul", lambda a, b: torch.bmm(a, b).sigmoid(), (4, 32, 48), (4, 48, 16))
 _simple("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), (3, 16, 32), (3, 24, 32))
 _simple("outer", lambda a, b: torch.outer(a, b).sum(0), (100,), (60,))
-
-
-@case()
-def mlp(device: str) -> Made:
-    module = nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
-    return module.to(device), (_random(device, 32, 256),)
-
-
-@case()
-def linear_3d(device: str) -> Made:
-    return nn.Linear(64, 128).to(device), (_random(device, 4, 10, 64),)
-
-
-@case()
-def convolution(device: str) -> Made:
-    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
-    return module.to(device), (_random(device, 2, 3, 16, 16),)
-
-
-@case()
-def convolution_norm(device: str) -> Made:
-    module = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU())
-    return module.to(device), (_random(device, 2, 8, 14, 14),)
-
-
-@case()
-def depthwise_convolution(device: str) -> Made:
-    module = nn.Conv2d(16, 16, 3, padding=1, groups=16)
-    return module.to(device), (_random(device, 2, 16, 12, 12),)
-
-
-@case()
-def convolution_1d(device: str) -> Made:
-    return nn.Conv1d(8, 12, 5, stride=2).to(device), (_random(device, 3, 8, 40),)
-
-
-@case()
-def transposed_convolution(device: str) -> Made:
-    return nn.ConvTranspose2d(8, 4, 2, 2).to(device), (_random(device, 2, 8, 7, 7),)
-
-
+_module(
+    "mlp",
+    lambda: nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256)),
+    (32, 256),
+)
+_module("linear_3d", lambda: nn.Linear(64, 128), (4, 10, 64))
+_module(
+    "convolution",
+    lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()),
+    (2, 3, 16, 16),
+)
+_module(
+    "convolution_norm",
+    lambda: nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
+    (2, 8, 14, 14),
+)
+_module(
+    "depthwise_convolution", lambda: nn.Conv2d(16, 16, 3, padding=1, groups=16), (2, 16, 12, 12)
+)
+_module("convolution_1d", lambda: nn.Conv1d(8, 12, 5, stride=2), (3, 8, 40))
+_module("transposed_convolution", lambda: nn.ConvTranspose2d(8, 4, 2, 2), (2, 8, 7, 7))
 _simple("max_pool", lambda x: F.max_pool2d(x, 2), (2, 8, 16, 16))
 _simple("average_pool", lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 8, 15, 15))
 _simple("adaptive_pool", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), (2, 32, 7, 7))
@@ -206,77 +169,31 @@ _simple(
     lambda x: F.interpolate(x, size=(20, 20), mode="bilinear", align_corners=False),
     (2, 4, 9, 9),
 )
-
-
-@case()
-def embedding(device: str) -> Made:
-    return (lambda w, i: F.embedding(i, w).sum(1)), (
-        _random(device, 100, 32),
-        _indices(device, 100, 8, 5),
-    )
-
-
-@case()
-def gather(device: str) -> Made:
-    return (lambda x, i: torch.gather(x, 1, i) * 2), (
-        _random(device, 20, 30),
-        _indices(device, 30, 20, 10),
-    )
-
-
-@case()
-def scatter_add(device: str) -> Made:
-    def function(x: Any, i: Any) -> Any:
-        return torch.zeros(50, device=x.device).scatter_add(0, i, x * 3)
-
-    return function, (_random(device, 200), _indices(device, 50, 200))
-
-
-@case()
-def index_put(device: str) -> Made:
-    def function(x: Any, i: Any, v: Any) -> Any:
-        return x.clone().index_put((i,), v, accumulate=True)
-
-    return function, (_random(device, 40, 8), _indices(device, 40, 12), _random(device, 12, 8))
-
-
-@case()
-def masked_fill(device: str) -> Made:
-    return (lambda x, m: x.masked_fill(m, -1e9).softmax(-1)), (
-        _random(device, 16, 64),
-        torch.rand(16, 64, device=device) > 0.5,
-    )
-
-
-@case()
-def one_hot_loss(device: str) -> Made:
-    def function(x: Any, t: Any) -> Any:
-        return -(F.one_hot(t, 40).float() * x.log_softmax(-1)).sum(-1).mean()
-
-    return function, (_random(device, 24, 40), _indices(device, 40, 24))
-
-
-@case()
-def cross_entropy(device: str) -> Made:
-    return F.cross_entropy, (_random(device, 32, 1000), _indices(device, 1000, 32))
-
-
-@case()
-def cross_entropy_bf16(device: str) -> Made:
-    return F.cross_entropy, (
-        _random(device, 32, 1000, dtype=torch.bfloat16),
-        _indices(device, 1000, 32),
-    )
-
-
-@case()
-def binary_cross_entropy(device: str) -> Made:
-    return F.binary_cross_entropy_with_logits, (
-        _random(device, 300),
-        torch.rand(300, device=device),
-    )
-
-
+_simple("embedding", lambda w, i: F.embedding(i, w).sum(1), (100, 32), _indices(100, 8, 5))
+_simple("gather", lambda x, i: torch.gather(x, 1, i) * 2, (20, 30), _indices(30, 20, 10))
+_simple(
+    "scatter_add",
+    lambda x, i: torch.zeros(50, device=x.device).scatter_add(0, i, x * 3),
+    (200,),
+    _indices(50, 200),
+)
+_simple(
+    "index_put", lambda x, i, v: x.clone().index_put((i,), v, accumulate=True), (40, 8),
+    _indices(40, 12), (12, 8),
+)  # fmt: skip
+_simple(
+    "masked_fill",
+    lambda x, m: x.masked_fill(m, -1e9).softmax(-1),
+    (16, 64),
+    lambda device: torch.rand(16, 64, device=device) > 0.5,
+)
+_simple(
+    "one_hot_loss", lambda x, t: -(F.one_hot(t, 40).float() * x.log_softmax(-1)).sum(-1).mean(),
+    (24, 40), _indices(40, 24),
+)  # fmt: skip
+_simple("cross_entropy", F.cross_entropy, (32, 1000), _indices(1000, 32))
+_simple("cross_entropy_bf16", F.cross_entropy, (32, 1000), _indices(1000, 32), dtype=torch.bfloat16)
+_simple("binary_cross_entropy", F.binary_cross_entropy_with_logits, (300,), _shares(300))
 _simple("smooth_l1", F.smooth_l1_loss, (400,), (400,))
 _simple(
     "kl_divergence", lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1)), (20, 30), (20, 30)
@@ -303,74 +220,50 @@ _simple(
 )
 
 
-@case()
-def multi_head_attention(device: str) -> Made:
-    class Attention(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.project = nn.Linear(64, 192)
-            self.out = nn.Linear(64, 64)
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(64, 192)
+        self.out = nn.Linear(64, 64)
 
-        def forward(self, x: Any) -> Any:
-            batch, length, width = x.shape
-            parts = self.project(x).view(batch, length, 3, 4, 16).permute(2, 0, 3, 1, 4)
-            made = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
-            return self.out(made.transpose(1, 2).reshape(batch, length, width))
-
-    return Attention().to(device), (_random(device, 2, 32, 64),)
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        parts = self.project(x).view(batch, length, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        made = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        return self.out(made.transpose(1, 2).reshape(batch, length, width))
 
 
-@case()
-def dropout(device: str) -> Made:
-    return (lambda x: F.dropout(x * 2, 0.3)), (_random(device, 64, 128),)
+_module("multi_head_attention", Attention, (2, 32, 64))
+_simple("dropout", lambda x: F.dropout(x * 2, 0.3), (64, 128))
+_simple("dropout_residual", lambda x, y: y + F.dropout(x.relu(), 0.1), (64, 128), (64, 128))
+_simple("random_noise", lambda x: x + torch.randn_like(x) * 0.1, _fixed(300), backward=False)
 
 
-@case()
-def dropout_residual(device: str) -> Made:
-    return (lambda x, y: y + F.dropout(x.relu(), 0.1)), (
-        _random(device, 64, 128),
-        _random(device, 64, 128),
-    )
+def _rotary(x: Any, cosine: Any, sine: Any) -> Any:
+    first, second = x.chunk(2, -1)
+    return x * cosine + torch.cat((-second, first), -1) * sine
 
 
-@case(backward=False)
-def random_noise(device: str) -> Made:
-    return (lambda x: x + torch.randn_like(x) * 0.1), (torch.randn(300, device=device),)
+def _angles(device: str) -> torch.Tensor:
+    return torch.arange(32.0 * 64, device=device).view(32, 64)
 
 
-# Larger parts
+def _experts(x: Any, gate: Any, weights: Any) -> Any:
+    chances = (x @ gate).softmax(-1)
+    best, which = chances.topk(2, -1)
+    best = best / best.sum(-1, keepdim=True)
+    return (torch.einsum("nd,nkde->nke", x, weights[which]) * best[..., None]).sum(1)
 
 
-@case()
-def rotary(device: str) -> Made:
-    def function(x: Any, cosine: Any, sine: Any) -> Any:
-        first, second = x.chunk(2, -1)
-        return x * cosine + torch.cat((-second, first), -1) * sine
-
-    table = torch.randn(32, 64, device=device)
-    return function, (_random(device, 2, 4, 32, 64), table.cos(), table.sin())
+def _lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+    i, f, g, o = (x @ w + h @ u + b).chunk(4, -1)
+    cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
 
 
-@case()
-def experts(device: str) -> Made:
-    def function(x: Any, gate: Any, weights: Any) -> Any:
-        chances = (x @ gate).softmax(-1)
-        best, which = chances.topk(2, -1)
-        best = best / best.sum(-1, keepdim=True)
-        return (torch.einsum("nd,nkde->nke", x, weights[which]) * best[..., None]).sum(1)
-
-    return function, (_random(device, 20, 16), _random(device, 16, 4), _random(device, 4, 16, 24))
-
-
-@case()
-def lstm_cell(device: str) -> Made:
-    def function(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
-        i, f, g, o = (x @ w + h @ u + b).chunk(4, -1)
-        cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * cell.tanh(), cell
-
-    sizes = ((8, 32), (8, 48), (8, 48), (32, 192), (48, 192), (192,))
-    return function, tuple(_random(device, *size) for size in sizes)
+_simple("rotary", _rotary, (2, 4, 32, 64), lambda d: _angles(d).cos(), lambda d: _angles(d).sin())
+_simple("experts", _experts, (20, 16), (16, 4), (4, 16, 24))
+_simple("lstm_cell", _lstm_cell, (8, 32), (8, 48), (8, 48), (32, 192), (48, 192), (192,))
 
 
 class Block(nn.Module):
@@ -394,32 +287,20 @@ class Block(nn.Module):
         return torch.add(x, made)
 
 
-@case()
-def transformer_block(device: str) -> Made:
-    return Block(64, 4).to(device), (_random(device, 2, 32, 64),)
+_module("transformer_block", lambda: Block(64, 4), (2, 32, 64))
+_module("transformer_block_bf16", lambda: Block(64, 4), (2, 32, 64), dtype=torch.bfloat16)
 
 
-@case()
-def transformer_block_bf16(device: str) -> Made:
-    return Block(64, 4).to(device, torch.bfloat16), (
-        _random(device, 2, 32, 64, dtype=torch.bfloat16),
-    )
+def _sgd_step(p: Any, g: Any, m: Any) -> Any:
+    momentum = m * 0.9 + g
+    return p - 0.1 * momentum, momentum
 
 
-@case(backward=False)
-def sgd_step(device: str) -> Made:
-    def function(p: Any, g: Any, m: Any) -> Any:
-        momentum = m * 0.9 + g
-        return p - 0.1 * momentum, momentum
-
-    return function, tuple(torch.randn(3000, device=device) for _ in range(3))
+def _adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
+    m = torch.lerp(m, g, 0.1)
+    v = v * 0.999 + g * g * 0.001
+    return p - 1e-3 * (m / 0.1) / ((v / 0.001).sqrt() + 1e-8), m, v
 
 
-@case(backward=False)
-def adam_step(device: str) -> Made:
-    def function(p: Any, g: Any, m: Any, v: Any) -> Any:
-        m = torch.lerp(m, g, 0.1)
-        v = v * 0.999 + g * g * 0.001
-        return p - 1e-3 * (m / 0.1) / ((v / 0.001).sqrt() + 1e-8), m, v
-
-    return function, tuple(torch.rand(5000, device=device) for _ in range(4))
+_simple("sgd_step", _sgd_step, *[_fixed(3000)] * 3, backward=False)
+_simple("adam_step", _adam_step, *[_shares(5000)] * 4, backward=False)

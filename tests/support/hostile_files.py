@@ -15,8 +15,6 @@ Change = Callable[[Any], Any]
 
 
 class HostileFile(NamedTuple):
-    """A file, made when it is asked for."""
-
     kind: str
     content: Callable[[], bytes]
 
@@ -295,8 +293,6 @@ SWEEPS: Mapping[str, Change] = {
     "a machine's texts": _machine,
 }
 
-
-# Files of other tools
 
 _DUMP = "// -----// IR Dump Before {0} ({0}) ('builtin.module' operation) //----- //\n{1}"
 _TABLE = '"Kernel Name","k"\n"Address","Source","# Samples"'

@@ -4,6 +4,7 @@ import importlib.util
 import linecache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 def imported(file: Path, text: str | None = None) -> ModuleType:
@@ -11,8 +12,7 @@ def imported(file: Path, text: str | None = None) -> ModuleType:
     if text is not None:
         file.write_text(text)
     linecache.checkcache(str(file))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
+    spec: Any = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102 - no stale .pyc
     return module

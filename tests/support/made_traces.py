@@ -40,7 +40,6 @@ class MadeTrace:
     def argument(
         self, name: str, array: numpy.ndarray, strides: tuple[int, ...] | None = None
     ) -> None:
-        """A tensor of the launch, and what it holds at first."""
         shape = array.shape
         own = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         self._arguments.append(
@@ -63,7 +62,6 @@ class MadeTrace:
         return number
 
     def saved(self, file: Path) -> Path:
-        """Written to a file, whose path is given back."""
         document = {
             "format": FORMAT.name,
             "version": FORMAT.version,

@@ -111,12 +111,10 @@ class _Scripts(Reader):
 
 
 def views_in(page: str) -> list[Any]:
-    """The data of every view of a page."""
     return [unpacked(base64.b64decode(text)) for text in _Scripts(page).data]
 
 
 def texts_of(view: Any) -> list[str]:
-    """Every text of an IR explorer."""
     return [
         text["content"] or text["loaded"] or "" for side in view["sides"] for text in side["texts"]
     ]

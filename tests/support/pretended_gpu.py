@@ -49,14 +49,10 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 
 
 @contextmanager
-def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Iterator[None]:
+def pretended_gpu(milliseconds: Callable[[Any], float]) -> Iterator[None]:
     """While active, sweeps are on that GPU; `milliseconds` of a Task is its time."""
-    place = tune._Place(
-        Target("cuda", "90"),
-        replace(this_machine(None), gpu=name),
-        (0,),
-        InProcessPool(milliseconds),
-    )
+    machine = replace(this_machine(None), gpu=NAME)
+    place = tune._Place(Target("cuda", "90"), machine, (0,), InProcessPool(milliseconds))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tune, "_place", lambda *_: place)
         patch.setattr(tune, "time_baseline", lambda *_: Timing.of([0.5, 0.6], "events"))

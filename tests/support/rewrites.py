@@ -105,8 +105,6 @@ def _call(
 
 
 def _read(text: str, **parts: ast.AST) -> ast.expr:
-    """Return an expression in which names stand for nodes."""
-
     class Filling(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return parts.get(node.id, node)
@@ -382,8 +380,6 @@ def _missing_statement(node: ast.AST, names: Names) -> Iterator[ast.AST]:
         if isinstance(node, ast.stmt):
             yield ast.Pass()
 
-
-# Asynchronous operations
 
 _ORDERING = (
     r"\.(wait|wait_group|commit_group|store_wait|expect|arrive|init)$|^fence_|_store$|_load$"

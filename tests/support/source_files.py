@@ -34,7 +34,6 @@ class Import:
 
 
 def python_files(*folders: str) -> list[Path]:
-    """Every Python file under these folders of the repository, sorted."""
     return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
 
 
@@ -45,7 +44,6 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def module_name(file: Path) -> str:
-    """The name of a module: "kernellab.viz" for kernellab/viz/__init__.py."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -8,8 +8,7 @@ from kernellab.errors import SourcePosition
 
 
 def marked_line(module: ModuleType, mark: str) -> int:
-    assert module.__file__ is not None
-    lines = Path(module.__file__).read_text().splitlines()
+    lines = Path(str(module.__file__)).read_text().splitlines()
     found = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
     assert len(found) == 1, f"{len(found)} lines are marked {mark!r}"
     return found[0]
@@ -17,8 +16,7 @@ def marked_line(module: ModuleType, mark: str) -> int:
 
 def line_of(module: ModuleType, text: str, nth: int = 0) -> int:
     """The number of the nth line of a module's file that has this text."""
-    assert module.__file__ is not None
-    lines = Path(module.__file__).read_text().splitlines()
+    lines = Path(str(module.__file__)).read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if text in line][nth]
 
 

@@ -62,7 +62,6 @@ class Terminal:
         return self.read_until(text)
 
     def close(self) -> None:
-        """End the process, if it has not ended."""
         self.process.kill()
         self.process.wait()
         os.close(self._end)
@@ -70,7 +69,6 @@ class Terminal:
 
 @contextmanager
 def terminal(command: Sequence[str], folder: Path) -> Iterator[Terminal]:
-    """A process in a terminal, ended with the context."""
     session = Terminal(command, folder)
     try:
         yield session

@@ -30,23 +30,20 @@ from kernellab.viz.kit.data import as_json
 from kernellab.viz.stepper_data import Cells, runs_of
 from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
+from tests.support.damages import json_within
 from tests.support.made_traces import MadeTrace, access, scattered
-from tests.support.messages import Raised
 from tests.support.python_processes import run_python
 from tests.support.trace_events import Events
 
 
 def same(first: Trace, second: Trace) -> None:
-    """Both traces give the same answers."""
     assert (first.facts, first.sources) == (second.facts, second.sources)
     assert first.fault == second.fault
     assert [repr(step) for step in first] == [repr(step) for step in second]
     for ours, theirs in zip(first, second, strict=True):
-        assert (ours.position, ours.calls, ours.turns) == (
-            theirs.position,
-            theirs.calls,
-            theirs.turns,
-        )
+        assert ours.position == theirs.position
+        assert ours.calls == theirs.calls
+        assert ours.turns == theirs.turns
         assert [a.text() for a in ours.accesses] == [a.text() for a in theirs.accesses]
         state, other = first.at(ours), second.at(theirs)
         assert state.summaries == other.summaries
@@ -146,7 +143,7 @@ def test_a_file_that_is_cut_off(events, tmp_path, kept, raised) -> None:
     raised(ArchiveError, kernellab.load, path)
 
 
-def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised: Raised) -> None:
+def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised) -> None:
     path = events.trace().save(tmp_path / "trace")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
@@ -156,12 +153,8 @@ def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path, raised: Raised
 
 def rewritten(path: Path, **changes: object) -> Path:
     """The file with other entries in its document."""
-    with zipfile.ZipFile(path) as archive:
-        document = json.loads(archive.read("trace.json")) | changes
-        values = archive.read("values")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("trace.json", json.dumps(document))
-        archive.writestr("values", values)
+    data, pack = json_within(path.read_bytes())
+    path.write_bytes(pack(json.dumps(data | changes).encode()))
     return path
 
 
@@ -175,21 +168,21 @@ def rewritten(path: Path, **changes: object) -> Path:
     ],
 )  # fmt: skip
 def test_a_file_that_is_damaged_names_the_place(
-    events: Events, tmp_path: Path, entry: str, value: object, place: str, raised: Raised
+    events: Events, tmp_path: Path, entry: str, value: object, place: str, raised
 ) -> None:
     path = rewritten(events.trace().save(tmp_path / "trace"), **{entry: value})
     refused = raised(ArchiveError, kernellab.load, path)
     assert place in str(refused)
 
 
-def test_other_zip_files_and_no_file(tmp_path: Path, raised: Raised) -> None:
+def test_other_zip_files_and_no_file(tmp_path: Path, raised) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme", "x")
     raised(ArchiveError, kernellab.load, tmp_path / "other.zip")
     raised(ArchiveError, kernellab.load, tmp_path / "none")
 
 
-def test_a_folder_that_is_not_there(events: Events, tmp_path: Path, raised: Raised) -> None:
+def test_a_folder_that_is_not_there(events: Events, tmp_path: Path, raised) -> None:
     raised(ArchiveError, events.trace().save, tmp_path / "nowhere" / "trace")
 
 
@@ -239,9 +232,7 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 
 
 @pytest.mark.slow
-def test_memory_follows_so_many_writes(
-    x_and_made: MadeTrace, tmp_path: Path, messages, raised: Raised
-) -> None:
+def test_memory_follows_so_many_writes(x_and_made, tmp_path, messages, raised) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
     raised(NotRecorded, trace.memory, "x")

@@ -28,16 +28,8 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.triton_api.kernel_contents import pack, unpack
+from kernellab.tuning import assignments, tune
 from kernellab.tuning import sweep as sweep_module
-from kernellab.tuning import tune
-from kernellab.tuning.assignments import (
-    Arguments,
-    Delivery,
-    Setup,
-    TrialOptions,
-    setup_without_bytes,
-    ship,
-)
 from kernellab.tuning.records import Outcome
 from kernellab.tuning.sweep import LocalPool, SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
@@ -84,10 +76,10 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypa
 
 
 def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> None:
-    given: list[Setup] = []
+    given: list[assignments.Setup] = []
 
     class Child:
-        def run(self, setup: Setup, *_: Any) -> Outcome:
+        def run(self, setup: assignments.Setup, *_: Any) -> Outcome:
             given.append(setup)
             return Outcome()
 
@@ -101,9 +93,9 @@ def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> Non
     monkeypatch.setattr(sweep_module, "_children", {"gpu": Child()})
     monkeypatch.setattr(sweep_module, "_gpu_before", [])
     monkeypatch.setattr(sweep_module, "one_gpu_for_me", next_gpu)
-    shipped = ship({"x": torch.ones(3)})
-    whole = Delivery(shipped.digest, shipment=shipped)
-    light = setup_without_bytes(Setup(b"", whole, whole, None, None))
+    shipped = assignments.ship({"x": torch.ones(3)})
+    whole = assignments.Delivery(shipped.digest, shipment=shipped)
+    light = assignments.setup_without_bytes(assignments.Setup(b"", whole, whole, None, None))
     for _ in range(2):
         sweep_module.run_there(light, (whole, whole), b"", TRIAL_OPTIONS, 1, True)
     assert [setup.device for setup in given] == [1, 2]
@@ -126,8 +118,6 @@ class KillsWhenThreeAreDone(SweepProgress):
 
 
 class Scattered(tuple[Any, ...]):
-    """What a cluster's workers have."""
-
     status = "finished"
 
 
@@ -250,8 +240,8 @@ class Releasing:
         return False
 
 
-SETUP = Setup(b"", Delivery("none"), None, None, None)
-TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
+SETUP = assignments.Setup(b"", assignments.Delivery("none"), None, None, None)
+TRIAL_OPTIONS = assignments.TrialOptions(check=True, measure=True, method=None)
 
 
 @pytest.fixture
@@ -414,11 +404,11 @@ def test_arguments_arrive_with_shared_memory_offsets_and_strides() -> None:
     view, turned = whole[1:, 2:5], whole.t()
     half = torch.ones(8, dtype=torch.bfloat16)
     described = TensorDescriptor(whole, [4, 8], [8, 1], [2, 2])
-    sent = ship(
+    sent = assignments.ship(
         {"view": view, "pair": (turned, 3), "half": half, "d": described, "empty": torch.empty(0)}
     )
     assert len(sent.storages) == 3
-    there = Arguments(sent, torch.device("cpu"))
+    there = assignments.Arguments(sent, torch.device("cpu"))
     values = there.values
     assert torch.equal(values["view"], view)
     assert values["view"].stride() == view.stride()
@@ -436,5 +426,5 @@ def test_arguments_arrive_with_shared_memory_offsets_and_strides() -> None:
 
 def test_equal_contents_have_equal_digests() -> None:
     x = torch.arange(5.0)
-    assert ship({"x": x}).digest == ship({"x": x.clone()}).digest
-    assert ship({"x": x}).digest != ship({"x": x + 1}).digest
+    assert assignments.ship({"x": x}).digest == assignments.ship({"x": x.clone()}).digest
+    assert assignments.ship({"x": x}).digest != assignments.ship({"x": x + 1}).digest

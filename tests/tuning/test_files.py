@@ -120,14 +120,10 @@ def test_another_function_among_the_constants_is_another_config_for_the_cache() 
     assert [outcomes_kept_after(factor) for factor in (2, 3, 2)] == [1, 2, 2]
 
 
-def saved(tmp_path, **changes):
-    tuning = kernellab.tune(
-        double, None, "*fp32:16", "*fp32:16", "i32", space={"BLOCK": [64]}, workers=1
-    )
-    file = tuning.save(tmp_path / "sweep.json")
-    data = json.loads(file.read_text())
-    file.write_text(json.dumps({**data, **changes}))
-    return file
+def saved(tmp_path):
+    kinds = ("*fp32:16", "*fp32:16", "i32")
+    tuning = kernellab.tune(double, None, *kinds, space={"BLOCK": [64]}, workers=1)
+    return tuning.save(tmp_path / "sweep.json")
 
 
 @pytest.mark.parametrize(
@@ -163,11 +159,10 @@ def test_parts_that_are_none_are_named(tmp_path, raised) -> None:
 
 @pytest.mark.parametrize("time", [1e-300, 1e290])
 def test_times_of_no_clock_are_refused(tmp_path, time, raised) -> None:
-    file = saved(tmp_path)
-    data = json.loads(file.read_text())
-    timing = {"median": time, "lower": time, "upper": time, "fastest": time}
-    data["tunings"][0]["trials"][0]["timing"] = {**timing, "runs": 3, "method": "events"}
-    file.write_text(json.dumps(data))
+    timing = dict.fromkeys(("median", "lower", "upper", "fastest"), time)
+    timing = {**timing, "runs": 3, "method": "events"}
+    change = lambda sweep: sweep["trials"][0].update(timing=timing)  # noqa: E731
+    file = changed(tmp_path, change, saved(tmp_path))
     raised(ArchiveError, kernellab.Tuning.load, file, match=r"timing\.median")
 
 

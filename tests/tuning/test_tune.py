@@ -170,6 +170,5 @@ def test_the_key_is_known_where_no_config_could_be_launched() -> None:
         summed, (2,), x, out, 100, space=configs, key="n", cache=False, workers=1
     )
     assert sweep.key == {"n": 100}
-    dropped = sweep.trials[0].outcome.dropped
-    assert dropped is not None
+    dropped: Any = sweep.trials[0].outcome.dropped
     assert dropped.line == "The pre_hook raised KeyError: 'nothing'"

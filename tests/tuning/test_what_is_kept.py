@@ -70,14 +70,14 @@ if __name__ == "__main__":
 """
 
 
-def swept(folder: Path, *edit: str, cache: str = "cache") -> str:
+def swept(folder: Path, *edit: str) -> str:
     """What a process says of the kernel's only config; it edits the file after its import."""
     done = subprocess.run(
         [sys.executable, "sweep.py", *edit],
         cwd=folder,
         env={
             **os.environ,
-            "KERNELLAB_CACHE_DIR": str(folder / cache),
+            "KERNELLAB_CACHE_DIR": str(folder / "cache"),
             "TRITON_CACHE_DIR": str(folder / "triton"),
             "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
         },

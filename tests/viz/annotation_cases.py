@@ -1,6 +1,4 @@
-"""A kernel with everything that is known of it:
-compiled, checked, counted, and profiled as if on a GPU.
-"""
+"""A kernel with all that is known of it: compiled, checked, counted, profiled as if on a GPU."""
 
 import csv
 import functools
@@ -51,13 +49,11 @@ def compilation() -> Compilation:
 
 @functools.cache
 def checked() -> Findings:
-    """What a check finds."""
     return kernellab.check(evidenced.thinned, GRID, **launch())
 
 
 @functools.cache
 def counted() -> Accesses:
-    """What its accesses cost, in tensors that are large enough."""
     arguments = {**launch(), "x_ptr": torch.zeros(4096)}
     return kernellab.accesses(evidenced.thinned, GRID, **arguments)
 
@@ -94,6 +90,5 @@ def ncu_page(instructions: Iterable[Instruction], kernel: str) -> str:
 
 @functools.cache
 def profiled() -> SampledCode:
-    """A profile of the compilation, made up."""
     (page,) = launch_pages(ncu_page(compilation().instructions, "thinned"))
     return SampledCode(page.kernel, GPU, "Nsight Compute", page.instructions)

@@ -1,6 +1,4 @@
-"""Chromium for tests of views. A page that it opened fails its test by an error on the console
-or by a request to elsewhere.
-"""
+"""Chromium for tests of views: an error on the console or a request elsewhere fails the test."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,7 +17,6 @@ OPTIONS = [
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         try:

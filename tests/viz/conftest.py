@@ -50,9 +50,7 @@ def open_page(chromium: Browser, tmp_path: Path) -> Iterator[OpenPage]:
 
 @pytest.fixture
 def page(shown: Watched) -> Iterator[Page]:
-    """The page of a file's fixture `shown`: a test fails by an error on its console, or by its
-    request to elsewhere.
-    """
+    """The page of a file's fixture `shown`: its errors and its requests elsewhere fail."""
     yield shown.page
     shown.check()
 

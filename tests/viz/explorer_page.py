@@ -1,6 +1,4 @@
-"""What tests of the explorer's page ask it: panes, lines, and whether readers of the screen
-and of the keyboard get everything.
-"""
+"""What tests of the explorer's page ask it: panes, lines, what screen readers and keys get."""
 
 import time
 from collections.abc import Callable
@@ -21,11 +19,9 @@ _FOCUSED = """async root => {
 CodeMirror marks its editor a moment after the event."""
 
 
-def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    """Whether something holds within some seconds:
-    for what no expectation of Playwright's waits for.
-    """
-    end = time.monotonic() + seconds
+def soon(holds: Callable[[], bool]) -> bool:
+    """Whether something holds within ten seconds: for what Playwright's expectations lack."""
+    end = time.monotonic() + 10
     while not holds():
         if time.monotonic() > end:
             return False
@@ -34,19 +30,15 @@ def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def pane(page: Page, number: int) -> Locator:
-    """A pane, from 0."""
     return page.locator(".kl-pane").nth(number)
 
 
 def line_with(where: Locator, text: str) -> Locator:
-    """The first line on the screen that has a text."""
     return where.locator(".cm-line", has_text=text).first
 
 
 def click_the_store(view: Locator) -> Locator:
-    """Show three stages, click the line of the source that stores:
-    the machine code's addition is lit too. The panes.
-    """
+    """Show three stages and click the store: the machine code's addition is lit too. The panes."""
     view.press("3")
     panes = view.locator(".kl-pane")
     expect(panes).to_have_count(3)
@@ -61,9 +53,7 @@ def click_the_store(view: Locator) -> Locator:
 
 
 def lit_numbers(where: Locator) -> set[int]:
-    """The numbers beside the lit lines that are on the screen:
-    gutter and text have the same elements, in order.
-    """
+    """The numbers beside the lit lines on the screen: gutter and text have the same order."""
     found: list[int] = where.evaluate(
         """pane => {
           const top = (one) => Math.round(one.getBoundingClientRect().top);
@@ -75,7 +65,6 @@ def lit_numbers(where: Locator) -> set[int]:
 
 
 def shown_numbers(where: Locator) -> set[int]:
-    """The numbers of the lines on the screen."""
     return {
         int(text)
         for text in where.locator(".cm-lineNumbers .cm-gutterElement").all_inner_texts()
@@ -84,9 +73,7 @@ def shown_numbers(where: Locator) -> set[int]:
 
 
 def stops_of_tab(page: Page, most: int = 60) -> list[tuple[str, bool]]:
-    """What Tab goes to inside the view, one after the other, and whether it shows
-    that it has the focus.
-    """
+    """What Tab goes to inside the view, in order, and whether each shows that it has the focus."""
     root = page.locator(".kl-root")
     root.focus()
     found = []

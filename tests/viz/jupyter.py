@@ -1,6 +1,4 @@
-"""A real Jupyter server for tests of views: notebooks opened and run in Chromium,
-in JupyterLab or Notebook 7.
-"""
+"""A Jupyter server for tests of views: notebooks run in Chromium, in JupyterLab or Notebook 7."""
 
 import contextlib
 import json
@@ -24,9 +22,7 @@ from tests.viz.browser import Watched, watched
 
 
 def free_port() -> int:
-    """A port that nothing listens on, outside the range from which systems hand them out:
-    no notebook kernel takes it before its server does.
-    """
+    """A port that nothing listens on and that no kernel takes: systems hand out others."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -34,9 +30,8 @@ def free_port() -> int:
             return port
 
 
-def wait_for(address: str, seconds: float = 60) -> None:
-    """Wait until something answers there."""
-    end = time.monotonic() + seconds
+def wait_for(address: str) -> None:
+    end = time.monotonic() + 60
     while True:
         try:
             urllib.request.urlopen(address, timeout=5).close()
@@ -49,9 +44,7 @@ def wait_for(address: str, seconds: float = 60) -> None:
 
 
 def quiet_settings(folder: Path) -> dict[str, str]:
-    """An environment in which JupyterLab shows the notebook and nothing else:
-    no news, no side bars' memory.
-    """
+    """An environment in which JupyterLab shows the notebook, and no news or side bars."""
     settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
@@ -100,8 +93,6 @@ def view(page: Page, cell: int, kind: str) -> Locator:
 
 @dataclass(frozen=True)
 class Jupyter:
-    """A running server."""
-
     address: str
     token: str
     folder: Path
@@ -109,9 +100,7 @@ class Jupyter:
     environment: dict[str, str]
 
     def save(self, notebook: nbformat.NotebookNode, *, trusted: bool = True) -> str:
-        """Put a notebook where the server finds it; gives its name.
-        Of one that is not trusted Jupyter shows safe HTML only.
-        """
+        """Put a notebook where the server finds it; gives its name. Untrusted, it has safe HTML."""
         name = f"{secrets.token_hex(4)}.ipynb"
         notebook.metadata.kernelspec = {
             "name": "python3",
@@ -128,9 +117,7 @@ class Jupyter:
     def opened(
         self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
     ) -> Iterator[Watched]:
-        """A saved notebook, open with a fresh kernel, or in JupyterLab with none;
-        nothing of it is run.
-        """
+        """A saved notebook, open with a fresh kernel or, in JupyterLab, none; nothing runs."""
         path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
         address = f"{self.address}/{path}?token={self.token}&reset"
         with watched(started, address, warnings=False) as shown:
@@ -171,26 +158,16 @@ main()"""
 
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[Jupyter]:
-    """A server on a free port, quiet, with settings of its own;
-    JupyterLab and Notebook 7 are both on it.
-    """
+    """A quiet server on a free port, with settings of its own, for JupyterLab and Notebook 7."""
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     port, token = free_port(), secrets.token_hex(16)
     command = [
-        sys.executable,
-        "-c",
-        _LAB,
-        "--no-browser",
-        "--allow-root",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={notebooks}",
-        "--LabApp.expose_app_in_browser=True",
-        "--JupyterNotebookApp.expose_app_in_browser=True",
-    ]
+        sys.executable, "-c", _LAB, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={notebooks}",
+        "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
+    ]  # fmt: skip
     address, environment = f"http://127.0.0.1:{port}", quiet_settings(folder)
     with (folder / "log").open("w") as log:
         # Kernels that belong to no notebook work where the server was started.

@@ -19,9 +19,7 @@ FILE = ROOT / "js/test/layouts.json"
 
 
 def layouts() -> list[Layout]:
-    """One of each kind: replicated, three-dimensional, a matrix instruction's, swizzled,
-    padded, tensor memory.
-    """
+    """One of each kind: replicated, 3-D, of an instruction, swizzled, padded, tensor memory."""
     mma = Layout.nvidia_mma(
         shape=(16, 16), version=2, warps_per_cta=[1, 2], instruction_shape=[16, 8]
     )
@@ -72,7 +70,6 @@ def moved(source: RegisterLayout, destination: RegisterLayout) -> dict[str, int]
 
 
 def fixture() -> dict[str, Any]:
-    """The whole file."""
     made = layouts()
     first, second = made[0], made[1]
     assert isinstance(first, RegisterLayout)

@@ -22,9 +22,7 @@ _MOST_LINES = 40
 
 
 def made_map() -> SourceMap:
-    """The map of a kernel with inlined helpers, and of two of its passes;
-    the file is named alike on every machine.
-    """
+    """The map of a kernel with inlined helpers, and of two passes; its file has a fixed name."""
     compilation = of_corpus("softmax", "sm_90")
     modules = {run.label: run.text.read() for run in compilation.passes if run.label in PASSES}
     found = with_passes(compilation.source_map, modules)
@@ -40,9 +38,7 @@ def made_map() -> SourceMap:
 
 
 def answers(source_map: SourceMap) -> dict[str, dict[str, list[int]]]:
-    """ "from to" -> line -> the lines there, for every pair of texts;
-    of long texts some lines only.
-    """
+    """ "from to" -> line -> the lines there, for each pair of texts; of long texts, some lines."""
     found: dict[str, dict[str, list[int]]] = {}
     for start in source_map.stages:
         for end in source_map.stages:
@@ -57,7 +53,6 @@ def answers(source_map: SourceMap) -> dict[str, dict[str, list[int]]]:
 
 
 def lines_of(source_map: SourceMap, stage: str) -> list[int]:
-    """Lines to ask for."""
     if stage == "source":
         return sorted({frame[1] for chain in source_map.chains for frame in chain if frame[0] == 0})
     tables: list[Any] = [

@@ -1,17 +1,13 @@
-"""What a check, a count and a profile say, as the explorer draws it:
-on which lines, with which numbers, and when it is refused.
-"""
+"""A check, a count and a profile in the explorer: on which lines, with which numbers."""
 
 import dataclasses
 import re
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Finding, Findings
@@ -24,7 +20,6 @@ from kernellab.viz.explorer_data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
 from tests.support.compiled import compiled
 from tests.support.layouts import blocked
-from tests.support.messages import Raised
 from tests.viz import annotation_cases as case
 
 
@@ -52,10 +47,7 @@ def notes_of(origin: str, *evidence: Any) -> list[MarginNote]:
     return [note for note in notes if note.origin.startswith(origin)]
 
 
-# A check
-
-
-def test_findings_stand_on_their_lines_with_words_and_advice(messages: SnapshotAssertion) -> None:
+def test_findings_stand_on_their_lines_with_words_and_advice(messages) -> None:
     (finding,) = case.checked()
     (note,) = notes_of("check", case.checked())
     assert note.line == case.line_of("# strided") == finding.line
@@ -90,9 +82,6 @@ def test_what_may_be_meant_is_a_warning() -> None:
     assert [(one.severity, one.line) for one in found] == [("warning", place.line), ("error", 0)]
 
 
-# Accesses
-
-
 def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
     counted = case.counted()
     metrics = metrics_of(counted)
@@ -125,8 +114,7 @@ def test_each_operation_of_a_pipelined_loop_has_its_own_line() -> None:
     arguments = (a, a, torch.zeros_like(a), 64, 64, 64, 64, 1, 64, 1, 64, 1)
     blocks: dict[str, Any] = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}
     counted = kernellab.accesses(basic.matmul, (2, 2), *arguments, **blocks)
-    compilation = kernellab.compile(basic.matmul, *arguments, **blocks)
-    assert isinstance(compilation, Compilation)
+    compilation: Any = kernellab.compile(basic.matmul, *arguments, **blocks)
     metrics = {one.name: one for one in side_of(compilation, counted).metrics}
     text = compilation.stages["ttgir"].text.splitlines()
     sectors, wavefronts = metrics["sectors"], metrics["shared wavefronts"]
@@ -140,7 +128,7 @@ def test_each_operation_of_a_pipelined_loop_has_its_own_line() -> None:
     assert sum(wavefronts.values.values()) == counted.shared_wavefronts
 
 
-def test_what_accesses_find_stands_in_the_margin(messages: SnapshotAssertion) -> None:
+def test_what_accesses_find_stands_in_the_margin(messages) -> None:
     notes = notes_of("run of the interpreter", case.counted())
     (finding,) = case.counted().findings
     (warning,) = [note for note in notes if note.severity == "warning"]
@@ -155,9 +143,6 @@ def test_accesses_of_operations_that_are_not_found_stand_on_the_kernels_lines() 
     metric = metrics_of(dataclasses.replace(case.counted(), accesses=tuple(unknown)))["sectors"]
     assert metric.stage == "source"
     assert set(metric.values) == {case.line_of("# strided"), case.line_of("# the store")}
-
-
-# A profile
 
 
 @pytest.mark.slow
@@ -181,14 +166,14 @@ def test_a_profile_lines_up_with_the_machine_code() -> None:
     assert profile.origin == "measured on NVIDIA H200 by Nsight Compute"
 
 
-def test_the_gpu_and_what_warps_waited_for_are_said(messages: SnapshotAssertion) -> None:
+def test_the_gpu_and_what_warps_waited_for_are_said(messages) -> None:
     (note,) = notes_of("measured", case.profiled())
     assert note.line == 0
     assert note.origin == "measured on NVIDIA H200 by Nsight Compute"
     assert note.words == messages
 
 
-def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
+def test_a_compilation_from_a_file_takes_evidence_too(tmp_path) -> None:
     saved = kernellab.load(case.compilation().save(tmp_path / "thinned.kernellab"))
     evidence = (case.checked(), case.counted(), case.profiled())
     there, here = side_of(saved, *evidence), side_of(case.compilation(), *evidence)
@@ -206,19 +191,15 @@ def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
     assert "out-of-bounds" in repr(view)
 
 
-# What is refused
-
-
-def test_evidence_of_another_kernel_is_refused(raised: Raised) -> None:
+def test_evidence_of_another_kernel_is_refused(raised) -> None:
     other = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     for evidence in (case.checked(), case.counted()):
         raised(ArgumentError, show, other, evidence, match="thinned")
     raised(ProfileError, show, other, case.profiled(), match="thinned")
 
 
-def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
-    subject = case.checked().subject
-    assert subject is not None
+def test_evidence_of_an_earlier_definition_is_refused(raised) -> None:
+    subject: Any = case.checked().subject
     edited = dataclasses.replace(subject, source=subject.source.replace("i < n", "i <= n"))
     moved = SourcePosition("/another/file.py", subject.definition.line)
     lower = SourcePosition(subject.definition.file, subject.definition.line + 1)
@@ -236,9 +217,7 @@ def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
 
 
 @pytest.mark.slow
-def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
-    raised: Raised,
-) -> None:
+def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(raised) -> None:
     wider = compiled(evidenced.thinned, **case.launch(step=2), num_warps=8, record="stages")
     caught = raised(ArgumentError, show, wider, case.counted(), match="of 'thinned'")
     assert "constant of STEP: 4, and here 2" in caught.problem
@@ -246,7 +225,7 @@ def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
     assert side_of(wider, case.checked()).notes, "findings are of the kernel"
 
 
-def test_a_profile_of_other_machine_code_is_refused_where_it_parts(raised: Raised) -> None:
+def test_a_profile_of_other_machine_code_is_refused_where_it_parts(raised) -> None:
     other = compiled(evidenced.thinned, **case.launch(step=2), record="stages")
     raised(ProfileError, show, other, case.profiled())
     shorter = dataclasses.replace(case.profiled(), instructions=case.profiled().instructions[:9])
@@ -257,12 +236,9 @@ def test_a_profile_of_other_machine_code_is_refused_where_it_parts(raised: Raise
         show(amd, case.profiled())
 
 
-def test_what_is_no_evidence_is_refused(raised: Raised) -> None:
+def test_what_is_no_evidence_is_refused(raised) -> None:
     raised(ArgumentError, show, case.compilation(), 3)
     raised(ArgumentError, show, blocked((32,), [1], [32], [1], [0]), case.checked())
-
-
-# Two compilations, and the still
 
 
 @pytest.mark.slow

@@ -1,6 +1,4 @@
-"""Evidence in Chromium, as a page that `to_html` wrote:
-bars by origin, marks, words and advice, keys; and in JupyterLab.
-"""
+"""Evidence in Chromium, in a page of `to_html` and in JupyterLab: bars, marks, words, keys."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,8 +10,6 @@ from kernellab.profiling.profiles.nsight import lines_of
 from kernellab.records.display import show
 from tests.support import recorded_profiles as recorded
 from tests.viz import annotation_cases as case
-from tests.viz.browser import OpenPage
-from tests.viz.jupyter import Jupyter
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +22,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stages(page: Page) -> Locator:
-    """The three panes: source, TTGIR and SASS."""
     page.wait_for_selector("[data-ready]")
     page.locator(".kl-root").press("3")
     panes = page.locator(".kl-pane")
@@ -46,9 +41,7 @@ def bars(pane: Locator) -> dict[int, str]:
     return {int(line): words for line, words in found if line}
 
 
-def test_bars_are_chosen_by_where_their_numbers_come_from(
-    open_page: OpenPage, page_file: Path
-) -> None:
+def test_bars_are_chosen_by_where_their_numbers_come_from(open_page, page_file) -> None:
     page = open_page(page_file)
     panes = stages(page)
     choice = page.get_by_label("Bars beside the lines")
@@ -89,7 +82,7 @@ def test_bars_are_chosen_by_where_their_numbers_come_from(
     expect(page.locator(".kl-bar")).to_have_count(0)
 
 
-def test_a_mark_tells_words_and_advice(open_page: OpenPage, page_file: Path) -> None:
+def test_a_mark_tells_words_and_advice(open_page, page_file: Path) -> None:
     (finding,) = case.checked()
     page = open_page(page_file)
     panes = stages(page)
@@ -105,7 +98,7 @@ def test_a_mark_tells_words_and_advice(open_page: OpenPage, page_file: Path) -> 
     expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
-def test_findings_are_reached_by_keys_and_read_out(open_page: OpenPage, page_file: Path) -> None:
+def test_findings_are_reached_by_keys_and_read_out(open_page, page_file: Path) -> None:
     (finding,) = case.checked()
     page = open_page(page_file)
     panes = stages(page)
@@ -130,7 +123,7 @@ def test_findings_are_reached_by_keys_and_read_out(open_page: OpenPage, page_fil
     expect(status).to_contain_text(f"source line {finding.line}")
 
 
-def test_a_profile_of_a_real_gpu_has_bars(open_page: OpenPage) -> None:
+def test_a_profile_of_a_real_gpu_has_bars(open_page) -> None:
     compilation, profile = recorded.compilation("matmul"), recorded.profile("matmul")
     view = compilation.explore(profile)
     page = open_page(view)
@@ -169,7 +162,7 @@ costs = kernellab.accesses(thinned, (4,), torch.zeros(4096), y, 512, STEP=4, BLO
 %tileir thinned --with report,costs"""
 
 
-def test_evidence_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
+def test_evidence_in_jupyterlab(chromium: Browser, server) -> None:
     setup = "%load_ext kernellab\nimport kernellab, torch, triton, triton.language as tl"
     with server.run(chromium, setup, KERNEL, EVIDENCE) as page:
         root = page.locator(".kl-root[data-ready]")

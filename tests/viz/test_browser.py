@@ -1,11 +1,6 @@
-"""The tests' own watchfulness: a page that errs, or asks another place
-for anything, fails its test.
-"""
-
-from pathlib import Path
+"""The tests watch their pages: one that errs, or asks another place for a file, fails its test."""
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.viz.browser import opened
 
@@ -23,7 +18,7 @@ BAD = {
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_in_a_page_fails_its_test(chromium: Browser, tmp_path: Path) -> None:
+def test_what_goes_wrong_in_a_page_fails_its_test(chromium, tmp_path) -> None:
     for html, told in BAD.items():
         file = tmp_path / "page.html"
         file.write_text(f"<!doctype html>{html}")

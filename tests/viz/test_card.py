@@ -1,6 +1,4 @@
-"""Cards: their two forms hold the same words, everything foreign is escaped,
-and the facts are those of the records.
-"""
+"""Cards: their two forms have the same words, foreign text is escaped, facts are the records'."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from playwright.sync_api import expect
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks import memory_kernels as kernels
@@ -39,7 +36,7 @@ from kernellab.viz.kernels import (
 from kernellab.viz.kit.view import Card, CardView, Table, card_of
 from tests.kernels import basic
 from tests.kernels.basic import add
-from tests.viz.browser import OpenPage
+from tests.support.compiled import compiled
 
 SM_90 = Target("cuda", "90")
 
@@ -66,12 +63,10 @@ class Words(HTMLParser):
 
 @pytest.fixture(scope="module")
 def matmul() -> kernellab.Compilation:
-    compiled = kernellab.compile(
+    return compiled(
         basic.matmul, *["*fp16:16"] * 3, *["i32:16"] * 4, 1, "i32:16", 1, "i32:16", 1, BLOCK_M=64,
         BLOCK_N=64, BLOCK_K=32, target="sm_90",
     )  # fmt: skip
-    assert isinstance(compiled, kernellab.Compilation)
-    return compiled
 
 
 @pytest.fixture
@@ -152,39 +147,34 @@ def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> None:
-    """What the explorer compiles has other debug lines than what a launch runs,
-    and the same code.
-    """
+    """The explorer compiles with other debug lines than a launch does, and to the same code."""
     arguments = [*["*fp32:16"] * 3, "i32"]
     cards = []
     for record in ("stages", "passes"):
-        made = kernellab.compile(basic.add, *arguments, BLOCK=128, target=target, record=record)
-        assert isinstance(made, kernellab.Compilation)
+        made = compiled(basic.add, *arguments, BLOCK=128, target=target, record=record)
         text = compilation_card(made).text()
         cards.append(text.splitlines())
     assert cards[0] == cards[1]
 
 
 def test_an_amd_card_has_amds_stages() -> None:
-    compiled = kernellab.compile(
-        basic.add, *["*fp32:16"] * 3, "i32", BLOCK=128, target="gfx942", num_warps=2
-    )
-    assert isinstance(compiled, kernellab.Compilation)
-    text = compilation_card(compiled).text()
+    pointers = ["*fp32:16"] * 3
+    made = compiled(basic.add, *pointers, "i32", BLOCK=128, target="gfx942", num_warps=2)
+    text = compilation_card(made).text()
     assert "amdgcn" in text
     assert "sass" not in text
     assert "warps per program     2" in text
     assert "matrix instructions   none" in text
 
 
-def test_an_edit_shows_what_it_changed(messages: SnapshotAssertion) -> None:
+def test_an_edit_shows_what_it_changed(messages) -> None:
     before = Numbers(58, 0, 24_576, 0.25)
     assert change_of(before, before) == ""
     assert change_of(before, replace(before, registers=44, occupancy=0.375)) == messages
     assert change_of(before, Numbers(59, 16, 0, None)) == messages
 
 
-def test_the_worst_finding_is_what_to_fix_first(messages: SnapshotAssertion) -> None:
+def test_the_worst_finding_is_what_to_fix_first(messages) -> None:
     place = SourcePosition("k.py", 3)
     nan = Finding.of("nan", "x is NaN", "", place)
     wrong = Finding.of("race", "two programs write y_ptr[0]", "", place)
@@ -196,7 +186,7 @@ def test_the_worst_finding_is_what_to_fix_first(messages: SnapshotAssertion) -> 
     assert lead_of(Verdict()) == lead_of(None) == ("", ())
 
 
-def test_spills_are_named(messages: SnapshotAssertion) -> None:
+def test_spills_are_named(messages) -> None:
     text = resources_card(Resources(255, 1024, 0, 1024)).text()
     assert text == messages
     text = resources_card(Resources(255, 60, 0, 64, spill_loads=120)).text()
@@ -205,7 +195,7 @@ def test_spills_are_named(messages: SnapshotAssertion) -> None:
     assert re.search(r"spilled +nothing", printing)
 
 
-def test_a_run_on_a_gpu_says_so(run: Run, messages: SnapshotAssertion) -> None:
+def test_a_run_on_a_gpu_says_so(run: Run, messages) -> None:
     on_gpu = Run(run.launch, "gpu", SM_90)
     assert "GPU" in run_card(on_gpu).text()
     assert run_card(on_gpu).text() == messages
@@ -239,22 +229,15 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _below(subclass)
 
 
-# The cards of a diagnosis and of accesses
-
-
 @pytest.fixture(scope="module")
-def slow() -> Diagnosis:
+def slow() -> Any:
     """Why a small launch is slow: two findings, one of them on a line."""
     x = torch.rand(4096)
-    found = kernellab.diagnose(add, x, x, x, 4096, grid=(4,), target="sm_90", BLOCK=1024)
-    assert isinstance(found, Diagnosis)
-    return found
+    return kernellab.diagnose(add, x, x, x, 4096, grid=(4,), target="sm_90", BLOCK=1024)
 
 
-def test_a_diagnosis_has_a_bar_for_each_busy_part_and_each_finding_once(slow: Diagnosis) -> None:
+def test_a_diagnosis_has_a_bar_for_each_busy_part_and_each_finding_once(slow) -> None:
     card = diagnosis_card(slow)
-    assert slow.microseconds is not None
-    assert slow.estimate is not None
     busy, *findings = card.tables
     assert card.title.endswith(f"{slow[0].kind} {slow[0].cost:.0%}".replace("%", " %"))
     least = {part.name: part.at_least for part in slow.estimate.parts}
@@ -297,7 +280,7 @@ def test_accesses_have_bars_of_what_is_useful_and_each_source_line_once() -> Non
     assert text.count("tl.dot(") == 1
 
 
-def test_numbers_and_bars_of_the_live_card(open_page: OpenPage, slow: Diagnosis) -> None:
+def test_numbers_and_bars_of_the_live_card(open_page, slow) -> None:
     view = CardView(diagnosis_card(slow))
     page = open_page(view, width=420)
     bars = page.locator(".kl-bar-cell .kl-stack")

@@ -1,7 +1,5 @@
 """The cards of a check and of the exercises as pages, at the width of a phone and of a screen."""
 
-from pathlib import Path
-
 import torch
 import triton
 import triton.language as tl
@@ -17,7 +15,6 @@ from kernellab.viz.pages import grades_page
 from kernellab.workshop.course import exercises
 from kernellab.workshop.exercise import EXERCISES
 from kernellab.workshop.grader import Grade, Grades
-from tests.viz.browser import OpenPage
 
 RACE = Finding.of(
     "race", "two programs write y_ptr[0]", "Use an atomic.", SourcePosition("k.py", 3),
@@ -25,7 +22,7 @@ RACE = Finding.of(
 )  # fmt: skip
 
 
-def test_cards_fit_and_show_their_parts(open_page: OpenPage) -> None:
+def test_cards_fit_and_show_their_parts(open_page) -> None:
     check = Findings("k", "sm_90", (2, 1, 1), (RACE,))
     for record, part, number in (
         (check, ".kl-strip-cell", 3),
@@ -40,9 +37,7 @@ def test_cards_fit_and_show_their_parts(open_page: OpenPage) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_table_of_numbers_and_its_code_need_no_scrolling_at_700_pixels(
-    open_page: OpenPage,
-) -> None:
+def test_a_table_of_numbers_and_its_code_need_no_scrolling_at_700_pixels(open_page) -> None:
     copied = (torch.ones(8192), torch.zeros(1024))
     counted = kernellab.accesses(
         memory_kernels.copy_strided, (1,), *copied, STRIDE=8, BLOCK=1024, target="sm_90"
@@ -63,7 +58,7 @@ def unmasked(x_ptr, z_ptr, BLOCK: tl.constexpr):
     tl.store(z_ptr + offsets, tl.load(x_ptr + offsets))
 
 
-def test_what_a_caret_points_to_is_marked_in_its_line(open_page: OpenPage) -> None:
+def test_what_a_caret_points_to_is_marked_in_its_line(open_page) -> None:
     x = torch.ones(1000)
     found = kernellab.check(unmasked, (8,), x, x.clone(), BLOCK=128)
     card = registry.card(found)
@@ -71,9 +66,6 @@ def test_what_a_caret_points_to_is_marked_in_its_line(open_page: OpenPage) -> No
     page = open_page(CardView(card), width=420)
     expect(page.locator(".kl-caret").first).to_have_text("x_ptr")
     expect(page.get_by_text("^", exact=True)).to_have_count(0)
-
-
-# The page of a class
 
 
 ADD = ("add", "First kernels", "1.ipynb", "compiles", "out-of-bounds")
@@ -86,7 +78,7 @@ MISTAKES = Grades((
 
 
 def test_the_page_of_a_class_groups_equal_mistakes_with_the_students_lines(
-    open_page: OpenPage, tmp_path: Path
+    open_page, tmp_path
 ) -> None:
     file = tmp_path / "class.html"
     file.write_text(grades_page(MISTAKES))

@@ -1,6 +1,4 @@
-"""The card of a check in a real JupyterLab: its band and pictures, a link that opens its own
-finding, and a tried change that is written into the kernel's cell and checked again.
-"""
+"""The card of a check in JupyterLab: its pictures, its links, and a fix written into the cell."""
 
 from collections.abc import Iterator
 

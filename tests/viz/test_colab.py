@@ -1,9 +1,6 @@
-"""Views in Colab, as far as its own sources go: what its widget manager is told, the theme,
-and the still, in a page with what Colab gives a cell's outputs.
-"""
+"""Views in Colab, as far as its own sources go: its widget manager, the theme, and the still."""
 
 import base64
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,8 +8,7 @@ from playwright.sync_api import Page, expect
 import kernellab
 from kernellab.viz.kit.data import SCRIPT, STYLE
 from tests.support.layouts import blocked
-from tests.support.notebook_session import WIDGET, StartNotebook
-from tests.viz.browser import OpenPage
+from tests.support.notebook_session import WIDGET
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +55,7 @@ DRAW = """async ({ source, data }) => {
 
 
 @pytest.fixture
-def page(open_page: OpenPage, tmp_path: Path) -> Page:
+def page(open_page, tmp_path):
     """A cell's outputs in Colab's dark theme; the reader's system is light."""
     file = tmp_path / "outputs.html"
     file.write_text(PAGE)
@@ -70,12 +66,8 @@ def page(open_page: OpenPage, tmp_path: Path) -> Page:
     return opened_page
 
 
-def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
-    notebook: StartNotebook,
-) -> None:
-    """No one has to call `enable_custom_widget_manager`:
-    anywidget does, and a view passes on what it says.
-    """
+def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(notebook) -> None:
+    """anywidget calls `enable_custom_widget_manager`, and a view passes on what that says."""
     lab = notebook(STAND_IN, "import kernellab")
     outcome = lab.run(
         "kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import numpy
 import pytest
@@ -55,7 +56,6 @@ CLEARLY = 15.0
 
 
 def colors(theme: str) -> dict[str, str]:
-    """The variables of a theme."""
     found: dict[str, str] = {}
     for selector in THEMES[theme]:
         for body in re.findall(re.escape(selector) + r"\s*\{([^}]*)\}", STYLE):
@@ -83,9 +83,7 @@ def lab(given: object, vision: str) -> numpy.ndarray:
 
 
 def difference(one: object, other: object) -> float:
-    """The smallest difference of any color of one list to any of the other,
-    in the vision where that is smallest.
-    """
+    """The smallest difference of a color of each list, in the vision where that is smallest."""
     return min(
         float(
             numpy.linalg.norm(lab(one, vision)[:, None] - lab(other, vision)[None], axis=-1).min()
@@ -100,14 +98,12 @@ def of_hex(text: str) -> Color:
 
 def named(name: str) -> Color:
     """A color of the TypeScript."""
-    found = re.search(rf"const {name}: Color = \[(\d+), (\d+), (\d+)\]", PALETTE_TS)
-    assert found is not None
+    found: Any = re.search(rf"const {name}: Color = \[(\d+), (\d+), (\d+)\]", PALETTE_TS)
     return tuple(int(channel) for channel in found.groups())
 
 
 def kinds() -> list[Color]:
-    found = re.search(r"BLIND_SAFE: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
-    assert found is not None
+    found: Any = re.search(r"BLIND_SAFE: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
     return [of_hex(text) for text in re.findall(r"#[0-9a-f]{6}", found[1])]
 
 
@@ -123,10 +119,8 @@ def test_the_legend_of_the_stepper_has_the_colors_of_its_pictures() -> None:
 
 
 def test_lines_of_figures_and_of_the_browser_have_the_same_colors() -> None:
-    lines = re.search(r"LINES: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
-    ordered = re.search(r"ORDERED: readonly Color\[\] = \[(.+?)\n\];", PALETTE_TS, re.DOTALL)
-    assert lines is not None
-    assert ordered is not None
+    lines: Any = re.search(r"LINES: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
+    ordered: Any = re.search(r"ORDERED: readonly Color\[\] = \[(.+?)\n\];", PALETTE_TS, re.DOTALL)
     assert tuple(re.findall(r"#[0-9a-f]{6}", lines[1])) == palette.LINES
     found = re.findall(r"\[(\d+), (\d+), (\d+)\]", ordered[1])
     assert [tuple(map(int, one)) for one in found] == [of_hex(one) for one in palette.ORDERED]
@@ -175,9 +169,6 @@ def test_labels_have_contrast_on_every_color() -> None:
     for color in (*kinds(), *scale):
         text = "#" + "".join(f"{channel:02x}" for channel in color)
         assert max(contrast(text, ink) for ink in ("#000000", "#ffffff")) >= 4.5, color
-
-
-# The explorer's colors, in both themes
 
 
 CODE = (

@@ -1,9 +1,7 @@
 """The page of `kernellab demo` in a browser."""
 
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from kernellab.cli.demo import small_cases
 from kernellab.cli.demo.report import demo_report, run_case
@@ -11,9 +9,7 @@ from tests.viz.browser import watched
 
 
 @pytest.mark.slow
-def test_an_explorer_and_a_stepper_of_each_kernel_are_alive(
-    tmp_path: Path, chromium: Browser
-) -> None:
+def test_an_explorer_and_a_stepper_of_each_kernel_are_alive(tmp_path, chromium) -> None:
     cases = small_cases()
     file = tmp_path / "demo.html"
     file.write_text(demo_report([run_case(case, repeats=1) for case in cases]))

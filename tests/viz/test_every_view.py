@@ -107,9 +107,7 @@ def pinned(use: str, name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
-def test_it_looks_like_its_picture(
-    open_page: OpenPage, name: str, request: pytest.FixtureRequest
-) -> None:
+def test_it_looks_like_its_picture(open_page, name: str, request) -> None:
     page, file = shown(open_page, name), PICTURES / f"{name}.png"
     page.add_style_tag(content="".join(map(pinned, FONTS, FONTS.values())))
     taken = picture(page)

@@ -1,12 +1,10 @@
-"""The exercises in a real JupyterLab: a click on one inserts its task and its stub; an answer shows
-its steps as a ladder, with its hints one click away.
-"""
+"""Exercises in JupyterLab: a click inserts task and stub; an answer shows its steps and hints."""
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from kernellab.workshop.exercise import EXERCISES
-from tests.viz.jupyter import Jupyter, show_cell, view
+from tests.viz.jupyter import show_cell, view
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +21,7 @@ CELLS = [
 ANSWER, LIST = 1, 2
 
 
-def test_the_exercises_are_a_page_of_cards_and_an_answer_is_a_ladder(
-    chromium: Browser, server: Jupyter
-) -> None:
+def test_the_exercises_are_a_page_of_cards_and_an_answer_is_a_ladder(chromium, server) -> None:
     with server.run(chromium, *CELLS) as page:
         answer = view(page, ANSWER, "card")
         expect(answer.locator(".kl-banner")).to_contain_text("✗ Add one", timeout=90_000)

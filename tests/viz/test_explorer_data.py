@@ -26,7 +26,6 @@ from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.viz import source_map_fixture
@@ -54,9 +53,6 @@ def numbered(text: TextData) -> dict[int, str]:
     return dict(zip(numbers, lines))
 
 
-# The contract
-
-
 def test_the_typescript_knows_the_same_data() -> None:
     assert view_types.PAGE.read_text() == view_types.page(), "run python tools/view_types.py"
 
@@ -79,9 +75,6 @@ def test_the_fixture_of_the_typescript_has_pythons_answers() -> None:
     source_map = SourceMap.from_json(fixture["map"])
     assert fixture["answers"] == source_map_fixture.answers(source_map)
     assert sum(len(lines) for lines in fixture["answers"].values()) > 500
-
-
-# Texts
 
 
 @pytest.mark.parametrize(
@@ -136,9 +129,6 @@ def test_empty_texts_and_strange_ones() -> None:
         readable("mlir", "#loc = loc(unknown)\nmodule {\n}")
     )
     assert readable("nothing that we know", "a\nb").content == "a\nb"
-
-
-# Passes, notes, machine code
 
 
 @pytest.mark.slow
@@ -237,9 +227,6 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == {"nvdisasm": 1, "xDSL": 1}
 
 
-# Size
-
-
 def test_a_matmul_is_sent_at_once() -> None:
     assert len(packed(view_of_matmul())) <= 400_000
 
@@ -260,9 +247,6 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
     assert largest in missing
 
 
-# Comparisons, failures, other things
-
-
 @pytest.mark.slow
 def test_two_compilations_have_their_passes_lined_up() -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
@@ -270,10 +254,8 @@ def test_two_compilations_have_their_passes_lined_up() -> None:
     assert [side.name for side in view.sides] == ["sm_80", "sm_90"]
     assert len(view.pairs) == len(comparison.passes)
     for pair, expected in zip(view.pairs, comparison.passes):
-        assert (pair.left is None, pair.right is None) == (
-            expected.left is None,
-            expected.right is None,
-        )
+        assert (pair.left is None) == (expected.left is None)
+        assert (pair.right is None) == (expected.right is None)
         assert pair.equal == expected.equal
         if pair.left is not None:
             assert view.sides[0].passes[pair.left].label == pair.label
@@ -311,7 +293,7 @@ def test_an_error_of_the_front_end_shows_the_source() -> None:
     assert "FAULT: odd_arange" in shown[note.line]
 
 
-def test_what_no_view_shows_is_an_error_with_what_is(raised: Raised) -> None:
+def test_what_no_view_shows_is_an_error_with_what_is(raised) -> None:
     caught = raised(ArgumentError, kernellab.show, 3)
     assert "kernellab.compile" in caught.advice
     caught = raised(ArgumentError, kernellab.show, basic.add)

@@ -1,6 +1,4 @@
-"""What an explorer answers before anyone clicks: the operation that a pass changed, what differs
-between two compilations, and every pass and type in sight in a cell of any width.
-"""
+"""What an explorer answers before a click: what a pass changed, what differs, all in sight."""
 
 import functools
 from collections import Counter
@@ -51,9 +49,7 @@ def out_and_in(page: Page) -> None:
     )
 
 
-def test_the_first_changed_operation_is_lit_in_every_pane(
-    open_page: OpenPage, pages: Callable[[str], Path]
-) -> None:
+def test_the_first_changed_operation_is_lit_in_every_pane(open_page, pages) -> None:
     page = open_page(pages("one"))
     chosen = pane(page, 1).locator(".kl-chosen")
     expect(chosen).to_contain_text("ttg.local_alloc")
@@ -89,9 +85,7 @@ def test_a_profile_opens_at_its_hottest_line(open_page: OpenPage) -> None:
 
 
 @pytest.mark.slow
-def test_names_of_layouts_are_folded_until_they_are_wanted(
-    open_page: OpenPage, pages: Callable[[str], Path]
-) -> None:
+def test_names_of_layouts_are_folded_until_they_are_wanted(open_page, pages) -> None:
     page = open_page(pages("one"))
     text = pane(page, 1)
     expect(text.locator(".kl-chosen")).to_be_visible()
@@ -104,9 +98,7 @@ def test_names_of_layouts_are_folded_until_they_are_wanted(
 
 
 @pytest.mark.slow
-def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
-    open_page: OpenPage, pages: Callable[[str], Path]
-) -> None:
+def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(open_page, pages) -> None:
     left, right = of_corpus("matmul", "sm_80").resources, of_corpus("matmul", "sm_90").resources
     page = open_page(pages("two"))
     deltas = page.locator(".kl-deltas")
@@ -124,9 +116,7 @@ def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 700, 1000])
-def test_passes_are_a_strip_of_dots_above_the_panes(
-    open_page: OpenPage, pages: Callable[[str], Path], width: int
-) -> None:
+def test_passes_are_a_strip_of_dots_above_the_panes(open_page, pages, width: int) -> None:
     count = len(of_corpus("matmul", "sm_90").passes)
     page = open_page(pages("one"), width=width, height=1400)
     strip, panes = page.locator(".kl-passes"), page.locator(".kl-panes")
@@ -145,9 +135,7 @@ def test_passes_are_a_strip_of_dots_above_the_panes(
 @pytest.mark.parametrize(
     "width", [420, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1400))]
 )
-def test_a_tooltip_is_whole_and_begins_with_the_type(
-    open_page: OpenPage, pages: Callable[[str], Path], width: int
-) -> None:
+def test_a_tooltip_is_whole_and_begins_with_the_type(open_page, pages, width: int) -> None:
     page = open_page(pages("one"), width=width, height=1300)
     pane(page, 1).locator(".kl-chosen .kl-value").first.hover()
     tip = page.get_by_role("tooltip")

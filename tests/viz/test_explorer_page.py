@@ -1,6 +1,4 @@
-"""The IR explorer in Chromium, as a page that `to_html` wrote:
-linked lines, passes, differences, keys, themes, bad input.
-"""
+"""The IR explorer as a page in Chromium: linked lines, passes, differences, keys, bad input."""
 
 import re
 from pathlib import Path
@@ -13,7 +11,6 @@ from kernellab.errors import CompileError
 from kernellab.records.display import show
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
-from tests.viz.browser import OpenPage
 from tests.viz.explorer_page import line_with, lit_numbers, pane, shown_numbers
 
 pytestmark = pytest.mark.slow
@@ -26,9 +23,7 @@ def matmul_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_click_lights_the_related_lines_everywhere(
-    open_page: OpenPage, matmul_page: Path
-) -> None:
+def test_a_click_lights_the_related_lines_everywhere(open_page, matmul_page) -> None:
     source_map = of_corpus("matmul", "sm_90").source_map
     page = open_page(matmul_page)
     page.locator(".kl-root").press("3")
@@ -52,7 +47,7 @@ def test_a_click_lights_the_related_lines_everywhere(
     assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
 
 
-def test_what_was_chosen_is_remembered(open_page: OpenPage, matmul_page: Path) -> None:
+def test_what_was_chosen_is_remembered(open_page, matmul_page: Path) -> None:
     page = open_page(matmul_page)
     page.locator(".kl-explorer").press("3")
     page.get_by_label("Text of pane 2").select_option(label="PTX")
@@ -67,9 +62,7 @@ def test_what_was_chosen_is_remembered(open_page: OpenPage, matmul_page: Path) -
     expect(page.get_by_role("button", name="Codes")).to_have_attribute("aria-pressed", "true")
 
 
-def test_every_instruction_is_whole_in_a_narrow_cell(
-    open_page: OpenPage, matmul_page: Path
-) -> None:
+def test_every_instruction_is_whole_in_a_narrow_cell(open_page, matmul_page) -> None:
     page = open_page(matmul_page, width=700)
     page.locator(".kl-explorer").press("3")
     sass = page.locator(".kl-pane:has(.cm-content[aria-label^=SASS]) .cm-scroller")
@@ -77,7 +70,7 @@ def test_every_instruction_is_whole_in_a_narrow_cell(
     assert sass.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
-def test_passes_are_chosen_filtered_and_searched(open_page: OpenPage, matmul_page: Path) -> None:
+def test_passes_are_chosen_filtered_and_searched(open_page, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     page = open_page(matmul_page)
     passes = page.locator(".kl-pass:visible")
@@ -96,9 +89,7 @@ def test_passes_are_chosen_filtered_and_searched(open_page: OpenPage, matmul_pag
     expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
 
 
-def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
-    open_page: OpenPage, matmul_page: Path
-) -> None:
+def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(open_page, matmul_page) -> None:
     page = open_page(matmul_page)
     page.get_by_role("listbox").press("3")
     expect(page.get_by_role("listbox")).to_be_hidden()
@@ -107,7 +98,7 @@ def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
     expect(page.get_by_role("listbox")).to_be_visible()
 
 
-def test_keys_step_through_passes_and_changes(open_page: OpenPage, matmul_page: Path) -> None:
+def test_keys_step_through_passes_and_changes(open_page, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     labels = [run.label for run in compilation.passes]
     page = open_page(matmul_page)
@@ -132,7 +123,7 @@ def test_keys_step_through_passes_and_changes(open_page: OpenPage, matmul_page: 
     expect(page.locator(".kl-help")).to_be_visible()
 
 
-def test_before_and_after_show_what_a_pass_changed(open_page: OpenPage, matmul_page: Path) -> None:
+def test_before_and_after_show_what_a_pass_changed(open_page, matmul_page: Path) -> None:
     page = open_page(matmul_page)
     page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
     page.get_by_role("radio", name="Before | after").click()
@@ -144,7 +135,7 @@ def test_before_and_after_show_what_a_pass_changed(open_page: OpenPage, matmul_p
     expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
 
 
-def test_themes(open_page: OpenPage, matmul_page: Path) -> None:
+def test_themes(open_page, matmul_page: Path) -> None:
     page = open_page(matmul_page, dark=True)
     root = page.locator(".kl-root")
     expect(root).to_have_attribute("data-theme", "dark")
@@ -162,10 +153,7 @@ def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
     assert "ttgir.pipeline" in text
 
 
-# Bad input
-
-
-def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) -> None:
+def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
     page = open_page(kernellab.show(caught.value))
@@ -181,7 +169,7 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) 
     expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
-def test_find_says_how_many_places_there_are(open_page: OpenPage, matmul_page: Path) -> None:
+def test_find_says_how_many_places_there_are(open_page, matmul_page: Path) -> None:
     page = open_page(matmul_page)
     root = page.locator(".kl-root")
     root.press("/")
@@ -196,9 +184,7 @@ def test_find_says_how_many_places_there_are(open_page: OpenPage, matmul_page: P
     assert field.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 12
 
 
-def test_find_stays_in_sight_where_two_texts_are_compared(
-    open_page: OpenPage, matmul_page: Path
-) -> None:
+def test_find_stays_in_sight_where_two_texts_are_compared(open_page, matmul_page) -> None:
     page = open_page(matmul_page)
     page.locator(".kl-root").press("2")
     expect(page.locator(".kl-changes")).to_contain_text("change")
@@ -213,7 +199,7 @@ def test_find_stays_in_sight_where_two_texts_are_compared(
     assert field.evaluate(top) < box.evaluate(top) + 60
 
 
-def test_a_key_and_the_mouse_show_one_tooltip(open_page: OpenPage, matmul_page: Path) -> None:
+def test_a_key_and_the_mouse_show_one_tooltip(open_page, matmul_page: Path) -> None:
     page = open_page(matmul_page)
     name = pane(page, 1).locator(".cm-line .kl-value").first
     name.click()
@@ -225,7 +211,7 @@ def test_a_key_and_the_mouse_show_one_tooltip(open_page: OpenPage, matmul_page: 
     expect(page.locator(".kl-name")).to_have_count(1)
 
 
-def test_what_the_assembler_refused_is_in_sight(open_page: OpenPage) -> None:
+def test_what_the_assembler_refused_is_in_sight(open_page) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(faulty.bad_assembly, "*fp32", BLOCK=16)
     found = re.match(r"Line (\d+) of the PTX is: ", caught.value.advice)

@@ -58,9 +58,7 @@ def test_the_bottom_says_in_words_what_is_lit(open_page: OpenPage, pages: dict[s
     expect(status).to_contain_text("the warp's next instruction follows after")
 
 
-def test_keys_go_to_lit_lines_that_are_off_the_screen(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_keys_go_to_lit_lines_that_are_off_the_screen(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-root").press("3")
     line_with(pane(page, 0), "tl.load(a_ptrs").click(position={"x": 120, "y": 6})
@@ -85,9 +83,7 @@ def test_keys_go_to_lit_lines_that_are_off_the_screen(
     assert max(shown_numbers(pane(page, 2))) > max(seen[0]), "its bottom is the text's end"
 
 
-def test_a_name_is_explained_and_followed_by_keys(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_a_name_is_explained_and_followed_by_keys(open_page, pages) -> None:
     page = open_page(pages["one"])
     with_the_product_chosen(page)
     product = pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").first
@@ -105,12 +101,8 @@ def test_a_name_is_explained_and_followed_by_keys(
     )
 
 
-def test_one_of_several_results_has_its_own_type_and_layout(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
-    """The accumulator is the first of three results:
-    a tile of the product's layout, not the buffer that the third is.
-    """
+def test_one_of_several_results_has_its_own_type_and_layout(open_page, pages) -> None:
+    """The accumulator is the first of three results: a tile, not the buffer that the third is."""
     page = open_page(pages["one"])
     with_the_product_chosen(page)
     waiting = pane(page, 1).locator(".cm-line", has_text="= ttng.warp_group_dot_wait").first
@@ -122,9 +114,7 @@ def test_one_of_several_results_has_its_own_type_and_layout(
     expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
 
 
-def test_long_lines_wrap_until_the_reader_says_no(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_long_lines_wrap_until_the_reader_says_no(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
     expect(page.locator(".kl-pane .cm-lineWrapping")).to_have_count(2)
@@ -139,9 +129,7 @@ def test_long_lines_wrap_until_the_reader_says_no(
     assert soon(lambda: bool(scroller.evaluate(wide)))
 
 
-def test_values_that_were_only_renumbered_are_not_marked(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_values_that_were_only_renumbered_are_not_marked(open_page, pages) -> None:
     page = open_page(pages["one"])
     page.locator(".kl-pass", has_text="pipeline").first.click()
     page.get_by_role("radio", name="Before | after").click()
@@ -161,9 +149,7 @@ OUTSIDE = """root => {
 """What the frame of the view cuts, and whose words do not fit."""
 
 
-def test_panes_of_a_narrow_place_stand_below_each_other(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_panes_of_a_narrow_place_stand_below_each_other(open_page, pages) -> None:
     page = open_page(pages["one"], width=400)
     expect(page.locator(".kl-root")).to_have_class(re.compile("kl-narrow"))
     first, second = box_of(pane(page, 0)), box_of(pane(page, 1))
@@ -192,9 +178,7 @@ CUT_ROWS = """list => {
 if it is not in view."""
 
 
-def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(open_page, pages) -> None:
     page = open_page(pages["one"])
     passes = page.locator(".kl-passes")
     assert passes.evaluate("list => list.scrollHeight > 2 * list.clientHeight"), "it is scrolled"
@@ -205,26 +189,15 @@ def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
             assert passes.evaluate(CUT_ROWS) == [], key
 
 
-def test_tab_reaches_everything_and_shows_where_it_is(
-    open_page: OpenPage, pages: dict[str, Path]
-) -> None:
+def test_tab_reaches_everything_and_shows_where_it_is(open_page, pages) -> None:
     page = open_page(pages["one"])
     stops = stops_of_tab(page)
     assert all(visible for _, visible in stops), [what for what, visible in stops if not visible]
     reached = " | ".join(what for what, _ in stops)
     for part in (
-        "After a pass",
-        "Bars beside",
-        "Find",
-        "Keys",
-        "Search passes",
-        "Passes",
-        "Width of the list",
-        "Text of pane 1",
-        "Text of pane 2",
-        "source",
-        "after ttgir",
-    ):
+        "After a pass", "Bars beside", "Find", "Keys", "Search passes", "Passes",
+        "Width of the list", "Text of pane 1", "Text of pane 2", "source", "after ttgir",
+    ):  # fmt: skip
         assert part in reached, part
     chosen = page.get_by_role("radio", name="After a pass")
     chosen.focus()
@@ -233,9 +206,6 @@ def test_tab_reaches_everything_and_shows_where_it_is(
     expect(page.locator(".kl-diff")).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(chosen).to_be_focused()
-
-
-# What the IR explorer does with what no one wishes for
 
 
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
@@ -264,7 +234,6 @@ def spoilt(value: Any) -> Any:
 
 
 def all_spoilt(data: Any) -> Any:
-    """A view's data with every text of users and compilers spoilt."""
     if isinstance(data, tuple):
         return tuple(map(all_spoilt, data))
     if not dataclasses.is_dataclass(data) or isinstance(data, type):
@@ -276,16 +245,12 @@ def all_spoilt(data: Any) -> Any:
 
 
 def view_of(data: IrView) -> View:
-    """A view of this data."""
     return View(data.title, lambda: data, lambda: [Card(data.title)])
 
 
 def assert_nothing_ran(page: Page) -> None:
     assert page.evaluate("window.hit") is None
     assert page.locator("img").count() == 0
-
-
-# Hostile texts
 
 
 @pytest.mark.parametrize("sides", [1, 2])
@@ -309,9 +274,6 @@ def test_no_text_is_html(open_page: OpenPage, addition: Compilation, sides: int)
         if summary.is_visible():
             summary.click()
     assert_nothing_ran(page)
-
-
-# Nearly nothing
 
 
 @triton.jit
@@ -343,9 +305,6 @@ def test_one_stage_and_no_pass(open_page: OpenPage, addition: Compilation) -> No
     expect(pane(page, 0)).to_contain_text("def add(")
 
 
-# Huge texts
-
-
 def after_passes(data: IrView, *contents: str) -> IrView:
     """The view with passes that made these texts, one after the other."""
     side = data.sides[0]
@@ -373,9 +332,7 @@ LEAVE = """async () => {
 """Ask for a comparison, and for something else before it is there; gives what it said."""
 
 
-def test_fifty_thousand_lines_are_compared_without_freezing(
-    open_page: OpenPage, addition: Compilation
-) -> None:
+def test_fifty_thousand_lines_are_compared_without_freezing(open_page, addition) -> None:
     # Nearly every line changes: the worst for whoever draws the marks.
     lines = [
         f"    %{n} = llvm.{'add' if n % 3 else 'mul'} %{n // 2}, %{n // 3} : i32"

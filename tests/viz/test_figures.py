@@ -1,13 +1,10 @@
-"""The figures that matplotlib draws: their colors are the front end's,
-and what they show is what was asked for.
-"""
+"""The figures that matplotlib draws: the front end's colors, and what was asked for."""
 
 import html
 import re
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import matplotlib.image
@@ -17,14 +14,8 @@ from matplotlib import rcParams
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
-from syrupy.assertion import SnapshotAssertion
 
-from kernellab.compiler.analyses.records import (
-    SharedBuffer,
-    SharedMemory,
-    TensorBuffer,
-    TensorMemory,
-)
+from kernellab.compiler.analyses import records
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit import palette
@@ -32,10 +23,7 @@ from kernellab.viz.kit.figure import theme
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
-
-# Colors
 
 
 def test_the_palette_is_the_front_ends() -> None:
@@ -85,10 +73,7 @@ def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
         rcParams["font.size"], rcParams["axes.facecolor"] = before
 
 
-# Shared memory over time
-
-
-def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
+def rectangles(memory: records.SharedMemory) -> list[tuple[float, float, float, float]]:
     """First operation, offset, operations, bytes of each rectangle of the picture."""
     patches = memory.plot().figure.axes[0].patches
     return [
@@ -98,19 +83,19 @@ def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
     ]
 
 
-def words(memory: SharedMemory) -> str:
+def words(memory: records.SharedMemory) -> str:
     return re.sub(r"<[^>]*>", "\n", memory.plot().svg())
 
 
-def buffer(name: str, offset: int, size: int, first: int, last: int) -> SharedBuffer:
-    return SharedBuffer(
+def buffer(name: str, offset: int, size: int, first: int, last: int) -> records.SharedBuffer:
+    return records.SharedBuffer(
         name, "ttg.local_alloc", offset, size, first, last, SourcePosition("k.py", 7, 3)
     )
 
 
-def memory_of(*buffers: SharedBuffer) -> SharedMemory:
+def memory_of(*buffers: records.SharedBuffer) -> records.SharedMemory:
     total = max(one.end for one in buffers)
-    return SharedMemory(
+    return records.SharedMemory(
         buffers, total, "llir.allocate_shared_memory_nv", "k", ((0, SourcePosition("k.py", 7, 3)),)
     )
 
@@ -127,13 +112,9 @@ def test_the_picture_has_the_compilers_offsets_and_sizes() -> None:
     assert max(offset + size for _, offset, _, size in drawn) == compilation.resources.shared_bytes
     text = words(memory)
     for said in (
-        "a, line 36, 48 KiB",
-        "b, line 37, 48 KiB",
-        "convert_layout",
-        "98,304 bytes that a launch asks for",
-        "estimated",
-        "loop",
-    ):
+        "a, line 36, 48 KiB", "b, line 37, 48 KiB", "convert_layout",
+        "98,304 bytes that a launch asks for", "estimated", "loop",
+    ):  # fmt: skip
         assert said in text
 
 
@@ -155,7 +136,7 @@ def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
     assert {at: memory.bytes_in_use(at) for at in range(14)} == taken
     assert memory.busiest_operation == 5
     assert memory.bytes_in_use(5) == 150
-    assert SharedMemory((), 0, "").busiest_operation is None
+    assert records.SharedMemory((), 0, "").busiest_operation is None
 
 
 @pytest.mark.slow
@@ -205,11 +186,11 @@ def test_tensor_memory_has_the_compilers_columns() -> None:
 
 
 def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
-    lower = TensorBuffer("a", "ttng.tmem_alloc", 0, 64, 0, 64, 1, 9, None)
+    lower = records.TensorBuffer("a", "ttng.tmem_alloc", 0, 64, 0, 64, 1, 9, None)
     upper = replace(lower, name="b", row=16)
-    whole = TensorBuffer("c", "ttng.tmem_alloc", 64, 32, 0, 128, 2, 8, None)
+    whole = records.TensorBuffer("c", "ttng.tmem_alloc", 64, 32, 0, 128, 2, 8, None)
     assert not lower.overlaps(upper)
-    memory = TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
+    memory = records.TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
     patches = memory.plot().figure.axes[0].patches
     drawn = [
         (one.get_xy()[1], one.get_height())
@@ -248,9 +229,7 @@ def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
 
 
 @pytest.mark.slow
-def test_pictures_have_transparent_paper_and_are_the_same_each_time(
-    tmp_path: Path, raised: Raised
-) -> None:
+def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path, raised) -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     first, second = memory.plot(), memory.plot()
     assert first.png() == second.png()
@@ -268,16 +247,11 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(
     assert numpy.unique(pixels[..., 3]).size > 1
 
 
-# Layouts
-
-
 def said(picture: Any) -> list[str]:
-    """The words of a picture."""
     return [html.unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", picture.svg())]
 
 
 def boxes(picture: Any) -> list[str]:
-    """The color of each box of a picture, row by row."""
     return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
 
 
@@ -316,7 +290,7 @@ def test_boxes_have_the_colors_of_their_warps_and_banks() -> None:
         ]
 
 
-def test_the_hardwares_picture_has_every_element_where_it_is(messages: SnapshotAssertion) -> None:
+def test_the_hardwares_picture_has_every_element_where_it_is(messages) -> None:
     swizzled = Layout.swizzled_shared(
         shape=(4, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0]
     )
@@ -364,7 +338,7 @@ def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
             assert min(gaps, default=9) > 2, [one.get_text() for one in row]
 
 
-def test_a_wrong_option_is_refused_in_words(raised: Raised) -> None:
+def test_a_wrong_option_is_refused_in_words(raised) -> None:
     layout = blocked((8, 8), (1, 1), (4, 8), (2, 1), (1, 0))
     raised(LayoutError, layout.plot, by="wrap")
     raised(LayoutError, layout.plot, at=(3,))

@@ -1,6 +1,4 @@
-"""A page of torch.compile's levels in Chromium: what a click lights, boxes that open, the way to a
-kernel's IR and back, names that are HTML.
-"""
+"""torch.compile's levels in Chromium: what a click lights, boxes that open, names that are HTML."""
 
 import json
 import re
@@ -12,7 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 
 import kernellab
 from kernellab.graphs.report import GraphReport
-from tests.viz.browser import OpenPage
 from tests.viz.graph_report import FILE
 
 HOSTILE = "<img src=x onerror=alert(1)></script>"
@@ -22,7 +19,6 @@ HOSTILE = "<img src=x onerror=alert(1)></script>"
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the IR of the softmax's kernel, of a model whose names are HTML."""
     report = kernellab.load(FILE, trust=True)  # a file of the tests
-    assert isinstance(report, GraphReport)
     capture = replace(report.capture, name=HOSTILE)
     first, *rest = capture.lowered
     nodes = [
@@ -38,7 +34,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(open_page: OpenPage, page_file: Path) -> Page:
+def page(open_page, page_file: Path):
     found = open_page(page_file, width=1020)
     found.on("dialog", lambda dialog: pytest.fail(f"the page ran {dialog.message!r}"))
     found.wait_for_selector("[data-drawn]")
@@ -89,9 +85,8 @@ BORDER = """canvas => {
 """How many pixels at the canvas's border are drawn, and whether anything is."""
 
 
-def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page: OpenPage) -> None:
+def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page) -> None:
     report = kernellab.load(FILE)
-    assert isinstance(report, GraphReport)
     page = open_page(report.explore(), width=1020)
     page.wait_for_selector("[data-drawn]")
     page.get_by_role("radio", name="Loop IR").click()
@@ -111,7 +106,6 @@ def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page: OpenPage) -> 
 
 def test_bytes_of_values_are_those_of_their_shapes() -> None:
     report = kernellab.load(FILE)
-    assert isinstance(report, GraphReport)
     levels = report.explore().data.levels
     aten = next(level for level in levels if level.name == "aten")
     sizes = dict(zip(aten.facts, aten.bytes))

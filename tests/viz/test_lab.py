@@ -1,6 +1,4 @@
-"""Views in a real JupyterLab and Notebook 7: a notebook is run, lines are clicked,
-the theme changes, the kernel stops and goes away.
-"""
+"""Views in JupyterLab and Notebook 7: run, clicked, in another theme, without their kernel."""
 
 import os
 import signal

@@ -17,9 +17,7 @@ from kernellab.viz.layouts import LayoutView, element_bits
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.layouts import blocked
-from tests.support.messages import Raised
 from tests.viz import layout_fixture
-from tests.viz.browser import OpenPage
 
 needs_tensor_memory = pytest.mark.skipif(
     not versions.LAYS_OUT_TENSOR_MEMORY, reason="Triton 3.6 does not answer for tensor memory"
@@ -76,7 +74,7 @@ def test_a_conversion_shows_both_sides() -> None:
     assert (data.left, data.right) == (0, 1)
 
 
-def test_other_shapes_are_not_compared(raised: Raised) -> None:
+def test_other_shapes_are_not_compared(raised) -> None:
     other = Layout.nvidia_mma(shape=(32, 8), **MMA)  # type: ignore[arg-type]
     raised(LayoutError, mma().show, to=other)
 
@@ -106,17 +104,12 @@ def test_tiles_of_one_layout_share_a_card() -> None:
     assert all(tile.operation in words for tile in tiles)
 
 
-def test_a_layout_is_displayed_by_its_view_unless_it_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_layout_is_displayed_by_its_view_unless_it_is_too_large(monkeypatch) -> None:
     view = displayed(mma())
     assert view is not None
     assert view.data.kind == "layout"
     monkeypatch.setattr(launch_tabs, "LARGEST", 100)
     assert displayed(mma()) is None
-
-
-# In a browser
 
 
 def canvas(page: Page, number: int) -> Locator:
@@ -133,7 +126,7 @@ def point(page: Page, number: int, x: int, y: int) -> str:
 
 
 @pytest.mark.slow
-def test_hover_leads_from_elements_to_threads_and_back(open_page: OpenPage) -> None:
+def test_hover_leads_from_elements_to_threads_and_back(open_page) -> None:
     layout = mma()
     page = open_page(layout.show())
     for x, y in ((0, 0), (3, 1), (7, 8)):
@@ -146,7 +139,7 @@ def test_hover_leads_from_elements_to_threads_and_back(open_page: OpenPage) -> N
     assert words.endswith(f"element {index}")
 
 
-def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page: OpenPage) -> None:
+def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page) -> None:
     """One of the two has a contrast of at least 4.5 to any color of a cell, in both themes."""
     layout = mma()
     page = open_page(layout.show(), dark=True)
@@ -176,7 +169,7 @@ def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page: OpenPage) 
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_two_layouts_say_what_moves(open_page: OpenPage) -> None:
+def test_two_layouts_say_what_moves(open_page) -> None:
     fixture = layout_fixture.layouts()
     source, destination = fixture[0], fixture[1]
     counts = layout_fixture.fixture()["moved"]
@@ -193,7 +186,7 @@ def test_two_layouts_say_what_moves(open_page: OpenPage) -> None:
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_shared_memory_three_dimensions_and_one_element(open_page: OpenPage) -> None:
+def test_shared_memory_three_dimensions_and_one_element(open_page) -> None:
     layouts = layout_fixture.layouts()
     page = open_page(layouts[5].show())
     canvas(page, 0).press("ArrowDown")
@@ -226,9 +219,8 @@ WARPS = ["86,180,233", "230,159,0", "0,158,115", "240,228,66"]
 
 
 def painted(page: Page, number: int) -> dict[str, int]:
-    found = page.locator(".kl-grid-box canvas:first-child").nth(number).evaluate(COLORS)
-    assert isinstance(found, dict)
-    return found
+    canvas = page.locator(".kl-grid-box canvas:first-child").nth(number)
+    return dict(canvas.evaluate(COLORS))
 
 
 @pytest.mark.slow
@@ -236,9 +228,7 @@ def painted(page: Page, number: int) -> dict[str, int]:
     ("shape", "last"),
     [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")],
 )
-def test_what_is_larger_than_fits_is_scrolled(
-    open_page: OpenPage, shape: tuple[int, int], last: str
-) -> None:
+def test_what_is_larger_than_fits_is_scrolled(open_page, shape: tuple[int, int], last: str) -> None:
     layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)
     page = open_page(layout.show(), height=800)
     page.wait_for_selector("[data-ready]")
@@ -260,7 +250,7 @@ def test_what_is_larger_than_fits_is_scrolled(
 
 
 @pytest.mark.slow
-def test_a_replicated_element_has_the_colors_of_all_its_warps(open_page: OpenPage) -> None:
+def test_a_replicated_element_has_the_colors_of_all_its_warps(open_page) -> None:
     tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)
     page = open_page(tile.show())
     page.wait_for_selector("[data-ready]")
@@ -273,7 +263,7 @@ def test_a_replicated_element_has_the_colors_of_all_its_warps(open_page: OpenPag
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_a_narrow_cell_another_slice_and_foreign_text(open_page: OpenPage) -> None:
+def test_a_narrow_cell_another_slice_and_foreign_text(open_page) -> None:
     evil = "<img src=x onerror=alert(1)></script>"
     (tile,) = layout_fixture.layouts()[3].show().data.tiles
     strange = dataclasses.replace(tile, name=evil, encoding=evil, words=evil)
@@ -292,9 +282,6 @@ def test_a_narrow_cell_another_slice_and_foreign_text(open_page: OpenPage) -> No
     expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
 
 
-# Two memories, colors, and what is pointed at when the picture changes
-
-
 def of_both_memories() -> tuple[RegisterLayout, Layout]:
     """The same 64x32 tile in the registers of four warps, and swizzled in shared memory."""
     registers = blocked((64, 32), [1, 4], [8, 4], [4, 1], [1, 0])
@@ -305,7 +292,7 @@ def of_both_memories() -> tuple[RegisterLayout, Layout]:
 
 
 @pytest.mark.slow
-def test_registers_and_shared_memory_have_their_own_colors(open_page: OpenPage) -> None:
+def test_registers_and_shared_memory_have_their_own_colors(open_page) -> None:
     registers, shared = of_both_memories()
     page = open_page(registers.show(to=shared))
     expect(page.get_by_label("Colors")).to_have_value("warp | bank")
@@ -323,7 +310,7 @@ def test_registers_and_shared_memory_have_their_own_colors(open_page: OpenPage) 
 
 
 @pytest.mark.slow
-def test_the_footer_follows_the_picture(open_page: OpenPage) -> None:
+def test_the_footer_follows_the_picture(open_page) -> None:
     """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8;
     128 bytes are 32 banks.
     """
@@ -341,7 +328,7 @@ def test_the_footer_follows_the_picture(open_page: OpenPage) -> None:
 
 
 @pytest.mark.slow
-def test_another_tile_forgets_what_was_pointed_at(open_page: OpenPage) -> None:
+def test_another_tile_forgets_what_was_pointed_at(open_page) -> None:
     view = of_corpus("matmul", "sm_90").layouts().show()
     page = open_page(view)
     canvas(page, 0).press("ArrowDown")
@@ -352,7 +339,7 @@ def test_another_tile_forgets_what_was_pointed_at(open_page: OpenPage) -> None:
 
 
 @pytest.mark.slow
-def test_threads_side_by_side_are_numbered(open_page: OpenPage) -> None:
+def test_threads_side_by_side_are_numbered(open_page) -> None:
     tile = blocked((64,), [2], [32], [1], [0])
     page = open_page(tile.show())
     expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
@@ -361,9 +348,7 @@ def test_threads_side_by_side_are_numbered(open_page: OpenPage) -> None:
 
 
 @pytest.mark.slow
-def test_a_view_begins_with_the_colors_that_were_asked_for(
-    open_page: OpenPage, raised: Raised
-) -> None:
+def test_a_view_begins_with_the_colors_that_were_asked_for(open_page, raised) -> None:
     registers, shared = of_both_memories()
     page = open_page(registers.show(by="lane"))
     expect(page.get_by_label("Colors")).to_have_value("lane")

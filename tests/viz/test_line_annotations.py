@@ -3,18 +3,10 @@
 from typing import Any
 
 from kernellab.errors import ProfileError
+from kernellab.profiling.profiles import records
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import (
-    LINE_SCOPES,
-    Machine,
-    Perturbation,
-    ProfiledKernel,
-    ProfiledLine,
-    Scope,
-)
 from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide
-from tests.support.messages import Raised
 from tests.viz.annotation_cases import FILE, GPU, compilation, line_of
 
 
@@ -28,16 +20,16 @@ def profile_of_lines(line: int, kernel: str = "thinned") -> Profile:
     """A profile of marks, as of a GPU."""
     place: Any = {"file": FILE, "line": line, "share": 1.0, "kernel": kernel}
     return Profile(
-        measured_by=LINE_SCOPES,
-        root=Scope("ROOT", "root"),
-        machine=Machine("sm_90", GPU),
-        kernels=(ProfiledKernel(kernel, file=FILE, line=line_of("def thinned") - 1),),
+        measured_by=records.LINE_SCOPES,
+        root=records.Scope("ROOT", "root"),
+        machine=records.Machine("sm_90", GPU),
+        kernels=(records.ProfiledKernel(kernel, file=FILE, line=line_of("def thinned") - 1),),
         notes=("of 64 of 128 programs",),
         line_records=(
-            ProfiledLine(operation="load", cycles=30.0, executions=4, **place),
-            ProfiledLine(operation="compute", cycles=12.0, executions=4, **place),
+            records.ProfiledLine(operation="load", cycles=30.0, executions=4, **place),
+            records.ProfiledLine(operation="compute", cycles=12.0, executions=4, **place),
         ),
-        perturbation=Perturbation(10.0, 11.0, "in turns"),
+        perturbation=records.Perturbation(10.0, 11.0, "in turns"),
     )
 
 
@@ -54,7 +46,7 @@ def test_cycles_of_lines_stand_on_the_kernels_source() -> None:
     assert "1.10 times" in words[1]
 
 
-def test_cycles_of_lines_that_have_no_code_are_refused(raised: Raised) -> None:
+def test_cycles_of_lines_that_have_no_code_are_refused(raised) -> None:
     raised(ProfileError, side_of, profile_of_lines(9999))
     raised(
         ProfileError, side_of, profile_of_lines(line_of("# the store"), "other"), match="thinned"

@@ -1,6 +1,4 @@
-"""Views in a notebook that somebody else opens:
-what is stored, what nbconvert makes of it, and what a front end shows before anything is run.
-"""
+"""Views in a saved notebook: what is stored, what nbconvert makes of it, what shows at first."""
 
 import copy
 import subprocess
@@ -82,13 +80,8 @@ def test_the_state_of_widgets_holds_the_bundle_once(live: nbformat.NotebookNode)
     assert sum(one["model_name"] == "AnyModel" for one in models) == len(KINDS)
 
 
-# In a browser
-
-
 @pytest.mark.parametrize("state", ["live", "saved"])
-def test_a_page_of_nbconvert_shows_each_still_once(
-    request: pytest.FixtureRequest, chromium: Browser, tmp_path: Path, state: str
-) -> None:
+def test_a_page_of_nbconvert_shows_each_still_once(request, chromium, tmp_path, state: str) -> None:
     file = tmp_path / "views.ipynb"
     nbformat.write(request.getfixturevalue(state), file)
     nbconvert(file, "--to", "html")
@@ -153,9 +146,7 @@ def test_stills_show_before_anything_is_run(
         forgive_jupyter(shown)
 
 
-def test_a_notebook_with_the_state_of_its_widgets_is_alive(
-    chromium: Browser, server: Jupyter, live: nbformat.NotebookNode
-) -> None:
+def test_a_notebook_with_the_state_of_its_widgets_is_alive(chromium, server, live) -> None:
     with server.opened(chromium, server.save(copy.deepcopy(live))) as shown:
         for kind in KINDS:
             still, widget = outputs(shown.page, kind).all()

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.values import summarize
 from tests.kernels.traced import filled, walking
@@ -21,19 +20,14 @@ def row(text: str, *cells: str) -> bool:
     return re.search(r"^ *" + " +".join(map(re.escape, cells)) + "$", text, re.M) is not None
 
 
-def test_html_and_text_say_the_same(trace: Trace) -> None:
+def test_html_and_text_say_the_same(trace) -> None:
     view = trace.show(7)
     page, text = Page(view.still_html()), view.text()
     for words in (
-        "step 7 of 0 to 17",
-        "total.py, line 4",
-        "iteration 1 of for k in range(n)",
-        "x = load(x_ptr + 8 * k)",
-        "float32[8]",
-        "8 .. 15",
-        "n = 3",
+        "step 7 of 0 to 17", "total.py, line 4", "iteration 1 of for k in range(n)",
+        "x = load(x_ptr + 8 * k)", "float32[8]", "8 .. 15", "n = 3",
         "load of x_ptr: elements 8 to 15 (8 of 8 tile elements)",
-    ):
+    ):  # fmt: skip
         assert words in page.words.replace("\N{NO-BREAK SPACE}", " ")
         assert words in text
     assert not page.all("script")
@@ -42,7 +36,7 @@ def test_html_and_text_say_the_same(trace: Trace) -> None:
     assert not re.search(r"^ +\* +acc", text, re.M)  # this step does not change it
 
 
-def test_a_tensor_is_as_it_is_after_the_step(trace: Trace) -> None:
+def test_a_tensor_is_as_it_is_after_the_step(trace) -> None:
     assert row(trace.show(7).text(), "z_ptr", "float32[8]", "0")
     assert row(trace.show(17).text(), "z_ptr", "float32[8]", "0 .. 148")
 
@@ -90,7 +84,7 @@ def test_tiles_of_one_element_and_of_none(tmp_path: Path) -> None:
     assert row(text, "*", "none", "float64[0]", "empty")
 
 
-def test_a_step_of_a_helper_shows_the_helper(trace: Trace) -> None:
+def test_a_step_of_a_helper_shows_the_helper(trace) -> None:
     text = trace.show(3).text()
     assert "double, total.py, line 9 · called from total.py, line 5" in text
     assert "->    9 |     w = v + v" in text
@@ -107,9 +101,7 @@ def test_a_pointer_that_the_kernel_moves_is_a_variable() -> None:
 
 
 @pytest.mark.parametrize("shape", [(120, 50), (600, 500)])
-def test_tensors_after_steps_that_follow_a_program_that_was_not_traced(
-    shape: tuple[int, int],
-) -> None:
+def test_tensors_after_steps_that_follow_a_program_that_was_not_traced(shape) -> None:
     x, z = torch.rand(shape), torch.zeros(shape)
     trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=512, programs=[1, 3])
     begin = next(step.number for step in trace if step.program == (3, 0, 0))

@@ -1,12 +1,9 @@
-"""The view of a sweep in a real JupyterLab: a click on a point has the
-kernel compile its config.
-"""
+"""The view of a sweep in JupyterLab: a click on a point has the kernel compile its config."""
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.notebook_session import ADD
-from tests.viz.jupyter import Jupyter
 
 SETUP = """\
 %load_ext kernellab
@@ -32,7 +29,7 @@ tuning.show()"""
 
 
 @pytest.mark.slow
-def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
+def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server) -> None:
     with server.run(chromium, SETUP, KERNEL, TIMED_SWEEP) as page:
         root = page.locator(".kl-tuning[data-ready]")
         expect(root).to_be_visible(timeout=90_000)

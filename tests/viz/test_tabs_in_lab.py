@@ -1,10 +1,7 @@
-"""The views of one launch in a real JupyterLab: from a card to a stage, from a finding to its step,
-from the map to a program that was not traced; and the wheel over a view.
-"""
+"""The views of one launch in JupyterLab: from card to stage, finding to step, map to program."""
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -167,7 +164,7 @@ def test_a_view_fills_the_screen(page: Page) -> None:
     page.wait_for_function("document.fullscreenElement === null")
 
 
-def test_a_view_is_saved_as_a_page(page: Page, tmp_path: Path) -> None:
+def test_a_view_is_saved_as_a_page(page: Page, tmp_path) -> None:
     go(page, CHECK, "card", "Check")
     card = view(page, CHECK, "card")
     card.get_by_role("button", name="Save", exact=True).click()

@@ -1,6 +1,4 @@
-"""The forms of a view, through a real notebook kernel:
-what is displayed, saved and sent, how often, and what nbconvert makes of it.
-"""
+"""The forms of a view in a notebook: what is displayed, saved, sent, and nbconvert's output."""
 
 from typing import Any
 
@@ -9,7 +7,7 @@ from IPython.core.formatters import DisplayFormatter
 
 from kernellab.viz.kit.data import DIGEST, LOADER, SCRIPT, STYLE
 from tests.support.layouts import blocked
-from tests.support.notebook_session import WIDGET, NotebookSession, Outcome, StartNotebook
+from tests.support.notebook_session import WIDGET, NotebookSession, Outcome
 
 SETUP = """\
 %load_ext kernellab
@@ -33,9 +31,7 @@ VIEWS = {
 """What shows each kind of view, and the class of its live root."""
 
 
-@pytest.fixture(scope="module")
-def lab(notebook: StartNotebook) -> NotebookSession:
-    return notebook(SETUP, KERNEL)
+CELLS = (SETUP, KERNEL)
 
 
 def views_sent(outcome: Outcome) -> list[dict[str, Any]]:

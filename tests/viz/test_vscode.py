@@ -1,6 +1,4 @@
-"""Views with VS Code's widget manager: they appear, lines are clicked, the kernel answers,
-the theme changes, the kernel is restarted.
-"""
+"""Views with VS Code's widget manager: drawn, clicked, answered, restyled, restarted."""
 
 from collections.abc import Iterator
 
@@ -10,7 +8,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.support.source_files import ROOT
 from tests.viz.browser import Watched
 from tests.viz.explorer_page import click_the_store
-from tests.viz.jupyter import Jupyter
 from tests.viz.view_cells import CELLS
 from tests.viz.vscode import choose_theme, needs_manager, restart, run, vscode_outputs
 
@@ -31,7 +28,7 @@ THEMES = {
 
 
 @pytest.fixture(scope="module")
-def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
+def shown(chromium: Browser, server) -> Iterator[Watched]:
     """The outputs of a notebook with one view of each kind."""
     with vscode_outputs(chromium, server) as watched:
         for cell in (*CELLS, SWEEP):

@@ -76,7 +76,5 @@ def choose_theme(page: Page, kind: str) -> None:
 
 
 def restart(page: Page) -> None:
-    """What the extension does when a kernel is restarted:
-    it drops the manager and the connection.
-    """
+    """Restart the kernel as the extension does: it drops the manager and the connection."""
     page.evaluate("dropKernel()")

@@ -1,5 +1,6 @@
 """Answers that try to get more than they deserve; Python in a kernel runs while it compiles."""
 
+import inspect
 import re
 import textwrap
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from kernellab.judging.code import SourcePart, Texts
 from kernellab.workshop.exercise import Answer, exercise_named
 from kernellab.workshop.grader import answered
+from tests.workshop import solutions
 
 
 @dataclass(frozen=True)
@@ -20,19 +22,40 @@ class Attempt:
     kind: str
 
 
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A wrong answer to an exercise: what is wrong, and the text of its cell."""
+
+    exercise: str
+    name: str
+    cell: str
+
+
 IMPORTS = "import triton\nimport triton.language as tl\n\n"
 
 
 def answer_to(exercise: str, cell: str, seed: int | None = None) -> Answer:
-    """Return the answer to the text of a cell."""
     code = Texts((SourcePart("<a cell>", cell),), exercise)
     return answered(exercise_named(exercise), code, seed)
 
 
 def cell(kernel: str, above: str = "") -> str:
-    """Return a cell with a kernel below other code."""
     above, kernel = textwrap.dedent(above).strip(), textwrap.dedent(kernel).strip()
     return f"{IMPORTS}{above}\n\n{kernel}\n"
+
+
+def changed(exercise: str, *changes: tuple[str, str], above: str = "") -> str:
+    """Return a cell with the solution of an exercise, in which texts are replaced."""
+    functions = {
+        "matmul": (solutions.product, solutions.matmul),
+        "linear_relu": (solutions.product, solutions.linear_relu),
+        "flash_attention": (solutions.attended, solutions.flash_attention),
+    }.get(exercise, (getattr(solutions, exercise),))
+    text = "\n\n".join(inspect.getsource(function.fn) for function in functions)
+    for before, after in changes:
+        assert before in text, before
+        text = text.replace(before, after)
+    return cell(text, above)
 
 
 def imports_of(exercise: str) -> str:
@@ -57,11 +80,9 @@ def add(stored: str, *, first: str = "pass", above: str = "") -> str:
     )
 
 
-def running(code: str, stored: str = "x - y", above: str = "") -> str:
+def running(code: str) -> str:
     """Return a cell whose kernel runs Python while it compiles, and is wrong."""
-    return add(
-        stored, first=f"tl.core.builtins.exec({textwrap.dedent(code).strip()!r})", above=above
-    )
+    return add("x - y", first=f"tl.core.builtins.exec({textwrap.dedent(code).strip()!r})")
 
 
 PATCHES = {
@@ -174,33 +195,6 @@ CALLS = [
 process is denied besides, tests/judging/attacks.py tries.
 """
 
-_GATE = """
-@triton.jit
-def silu_gate(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask)
-    y = tl.load(y_ptr + offsets, mask=mask)
-    tl.store(z_ptr + offsets, {stored}, mask=mask)
-"""
-_SOFTMAX = """
-@triton.jit
-def softmax(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    mask = lanes < columns
-    x = tl.load(x_ptr + row * columns + lanes, mask=mask, other=-float("inf"))
-    weights = {weights}
-    tl.store(z_ptr + row * columns + lanes, {stored}, mask=mask)
-"""
-_SUM = """
-@triton.jit
-def sum_rows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + lanes, mask={mask}, other=0.0)
-    tl.store(z_ptr + row, {stored})
-"""
 _LOOPING_ADD = """
 @triton.jit
 def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
@@ -223,38 +217,6 @@ def dot_product(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
             total += tl.sum(x * tl.load(y_ptr + offsets, mask=mask, other=0.0), axis=0)
     tl.atomic_add(z_ptr, total)
 """
-_TF32 = """
-@triton.jit
-def matvec(a_ptr, x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros((ROWS, 16), tl.float32)
-    for start in range(0, columns, COLUMNS):
-        c = start + tl.arange(0, COLUMNS)
-        inside = (r < rows)[:, None] & (c < columns)[None, :]
-        a = tl.load(a_ptr + r[:, None] * columns + c[None, :], mask=inside, other=0.0)
-        x = tl.load(x_ptr + c, mask=c < columns, other=0.0)
-        total = tl.dot(a, tl.broadcast_to(x[:, None], (COLUMNS, 16)), total)
-    tl.store(z_ptr + r, tl.max(total, axis=1), mask=r < rows)
-"""
-_HALF_MATMUL = """
-@triton.jit
-def matmul(
-    a_ptr, b_ptr, c_ptr, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):
-    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float16)
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        a_mask = (m < M)[:, None] & (k < K)[None, :]
-        b_mask = (k < K)[:, None] & (n < N)[None, :]
-        a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=a_mask, other=0.0)
-        b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=b_mask, other=0.0)
-        acc += tl.dot(a, b).to(tl.float16)
-    inside = (m < M)[:, None] & (n < N)[None, :]
-    tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(tl.float32), mask=inside)
-"""
 _CHEAP_WHEN_PRICED = """
 @triton.jit
 def transpose(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
@@ -268,7 +230,6 @@ def transpose(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.const
         tl.store(z_ptr + c[None, :] * rows + r[:, None], tile, mask=inside)
 """
 _ASM = 'tl.inline_asm_elementwise("{}", "=r,r,r", [{}], dtype=tl.float32, is_pure=True, pack=1)'
-_STABLE = "tl.exp(x - tl.max(x, axis=0))"
 
 WRONG = [
     Attempt("1e-4 off", "add", add("x + y + 1e-4"), "safe", "wrong-result"),
@@ -292,25 +253,29 @@ WRONG = [
           "an element is infinite": "tl.abs(x) == float('inf')",
           "an element is NaN": "x != x",
       }.items()),
-    Attempt("in tf32", "matvec", cell(_TF32), "safe", "wrong-result"),
-    Attempt("an accumulator in float16", "matmul", cell(_HALF_MATMUL), "safe", "wrong-result"),
-    Attempt("1e-4 off in a gate", "silu_gate",
-            cell(_GATE.format(stored="x * tl.sigmoid(x) * y + 1e-4")), "safe", "wrong-result"),
-    Attempt("1e-6 off in a gate", "silu_gate",
-            cell(_GATE.format(stored="x * tl.sigmoid(x) * y * 1.000001")), "safe", "wrong-result"),
-    Attempt("a rough sigmoid", "silu_gate",
-            cell(_GATE.format(stored="x * (0.5 + 0.5 * x / (1.0 + tl.abs(x))) * y")),
-            "safe", "wrong-result"),
+    Attempt("in tf32", "matvec", changed(
+        "matvec", ("(ROWS, COLUMNS)", "(ROWS, 16)"),
+        ("total += a * tl.load(x_ptr + c, mask=c < columns, other=0.0)[None, :]",
+         "x = tl.load(x_ptr + c, mask=c < columns, other=0.0)\n"
+         "        total = tl.dot(a, tl.broadcast_to(x[:, None], (COLUMNS, 16)), total)"),
+        ("tl.sum(total", "tl.max(total")), "safe", "wrong-result"),
+    Attempt("an accumulator in float16", "matmul", changed(
+        "matmul", ("tl.float32", "tl.float16"),
+        ("acc = tl.dot(a, b.to(tl.float16), acc)", "acc += tl.dot(a, b).to(tl.float16)")),
+        "safe", "wrong-result"),
+    *(Attempt(name, "silu_gate", changed("silu_gate", change), "safe", "wrong-result")
+      for name, change in {
+          "1e-4 off in a gate": ("(x) * y", "(x) * y + 1e-4"),
+          "1e-6 off in a gate": ("(x) * y", "(x) * y * 1.000001"),
+          "a rough sigmoid": ("tl.sigmoid(x)", "(0.5 + 0.5 * x / (1.0 + tl.abs(x)))"),
+      }.items()),
     Attempt("a factor of 1 + 1e-4", "softmax",
-            cell(_SOFTMAX.format(weights=_STABLE,
-                                 stored="1.0001 * weights / tl.sum(weights, axis=0)")),
+            changed("softmax", ("weights / tl.sum", "1.0001 * weights / tl.sum")),
             "safe", "wrong-result"),
     Attempt("no maximum is subtracted", "softmax",
-            cell(_SOFTMAX.format(weights="tl.exp(x)", stored="weights / tl.sum(weights, axis=0)")),
-            "safe", "infinity"),
+            changed("softmax", ("x - tl.max(x, axis=0)", "x")), "safe", "infinity"),
     Attempt("wrong for small blocks", "sum_rows",
-            cell(_SUM.format(mask="lanes < columns",
-                             stored="tl.sum(x, axis=0) if BLOCK > 32 else 0.0")),
+            changed("sum_rows", ("axis=0)", "axis=0) if BLOCK > 32 else 0.0")),
             "safe", "wrong-result"),
     Attempt("one program does everything", "add", cell(_LOOPING_ADD), "right", "uneven-work"),
     Attempt("one program adds everything", "dot_product", cell(_LOOPING_DOT), "right",
@@ -342,12 +307,10 @@ WRONG = [
 
 
 def _reason(name: str) -> tuple[str, str]:
-    """Return the step and the kind for a patch by its name."""
     return ("", "ended-process") if "process's" in name else ("safe", "wrong-result")
 
 
 def _lie(name: str) -> tuple[str, str]:
-    """Return the step and the kind for a lie by its name."""
     kinds = {
         "the answer is not one": "ended-process",
         "the module has another signature": "kernel-lab-error",

@@ -1,10 +1,9 @@
 """Wrong answers as students write them: a solution with one mistake, or with two of a kind."""
 
 import inspect
-from dataclasses import dataclass
 
 from tests.workshop import solutions
-from tests.workshop.attempts import imports_of
+from tests.workshop.attempts import WrongAnswer, imports_of
 
 IMPORTS = "import triton\nimport triton.language as tl\n\n\n"
 
@@ -84,22 +83,13 @@ _WHOLE = {
 """Solutions in one function; those of `solutions.py` share helpers."""
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong answer to an exercise: what is wrong, and the text of its cell."""
-
-    exercise: str
-    name: str
-    cell: str
-
-
-def _of(exercise: str, name: str, *edits: str) -> Mistake:
+def _of(exercise: str, name: str, *edits: str) -> WrongAnswer:
     """Return a mistake: what is replaced in the solution and by what, everywhere, in turn."""
     text = _WHOLE.get(exercise) or inspect.getsource(getattr(solutions, exercise).fn)
     for old, new in zip(edits[::2], edits[1::2], strict=True):
         assert old in text, (exercise, name, old)
         text = text.replace(old, new)
-    return Mistake(exercise, name, IMPORTS + imports_of(exercise) + text)
+    return WrongAnswer(exercise, name, IMPORTS + imports_of(exercise) + text)
 
 
 _EDITS = [

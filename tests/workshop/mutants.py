@@ -1,27 +1,16 @@
-"""Wrong kernels of every exercise by rule; `python -m tests.workshop.trials` tries them."""
+"""Wrong kernels of every exercise by rule, which `trials.py` tries."""
 
 import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.launches import Draw
 from tests.support.rewrites import Names, rewritten
 from tests.workshop import solutions
-from tests.workshop.attempts import cell, imports_of
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong kernel of an exercise: what is wrong, and its text as a student's cell has it."""
-
-    exercise: str
-    name: str
-    cell: str
-
+from tests.workshop.attempts import WrongAnswer, cell, imports_of
 
 _ZERO = "it is multiplied by the 0 that the other operand has there"
 _UNSTORED = "it only affects rows beyond the queries, which are not stored"
@@ -124,28 +113,27 @@ _BY_HAND: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Wrong kernels that no rule makes: what replaces what in the solution."""
 
 FEWEST = 8
-"""How many wrong kernels each exercise needs at least."""
 
 
 def too_few(exercises: Iterable[Exercise]) -> list[str]:
-    """Return the names of exercises that do not have enough wrong kernels."""
     return [one.name for one in exercises if len(wrong_kernels(one)) < FEWEST]
 
 
-def wrong_kernels(exercise: Exercise) -> list[Mutant]:
+def wrong_kernels(exercise: Exercise) -> list[WrongAnswer]:
     """Return the mutants of an exercise that are not listed as equivalent to its solution."""
     equivalent = EQUIVALENT.get(exercise.name, {})
     return [mutant for mutant in mutants_of(exercise) if mutant.name not in equivalent]
 
 
-def mutants_of(exercise: Exercise) -> list[Mutant]:
-    """Return the rewritten solutions of an exercise, each text once."""
+def mutants_of(exercise: Exercise) -> list[WrongAnswer]:
     text = solution_text(exercise.name)
     found = {text: ""}
     for name, mutant in (*_by_hand(exercise, text), *rewritten(text, _names(exercise, text))):
         found.setdefault(mutant, name)
     above = imports_of(exercise.name)
-    return [Mutant(exercise.name, name, cell(text, above)) for text, name in found.items() if name]
+    return [
+        WrongAnswer(exercise.name, name, cell(text, above)) for text, name in found.items() if name
+    ]
 
 
 def _by_hand(exercise: Exercise, text: str) -> Iterator[tuple[str, str]]:

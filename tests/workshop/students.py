@@ -3,7 +3,8 @@
 import re
 
 from kernellab.workshop.exercise import exercise_named
-from tests.workshop.mistakes import IMPORTS, Mistake
+from tests.workshop.attempts import WrongAnswer
+from tests.workshop.mistakes import IMPORTS
 
 _TEXT = """
 == add_one: the sum is thrown away
@@ -523,17 +524,16 @@ _TWO_FAULTS = """
 """
 
 
-def _answers(text: str) -> list[Mistake]:
+def _answers(text: str) -> list[WrongAnswer]:
     """Return the answers of a text, each of which begins with "== EXERCISE: NAME"."""
     parts = re.split(r"^== (\w+): (.+)\n", text, flags=re.MULTILINE)[1:]
     return [
-        Mistake(exercise, name, _cell(exercise, body))
+        WrongAnswer(exercise, name, _cell(exercise, body))
         for exercise, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
 
 
 def _cell(exercise: str, body: str) -> str:
-    """Return a cell with the body of a kernel below what the stub has above it."""
     stub = exercise_named(exercise).stub
     above, decorator = re.split(r"^(@\w+\.jit\n)", stub, flags=re.MULTILINE)[:2]
     return f"{IMPORTS}{above}{decorator}{exercise_named(exercise).first_line}\n{body}"

@@ -1,7 +1,6 @@
 """No attempt to fool the grader gets a grade that it does not deserve."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("clean_process")
 @pytest.mark.slow
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.name)
-def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
+def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path) -> None:
     marker = tmp_path / "marker"
     attempt = replace(attempt, cell=attempt.cell.replace("{marker}", str(marker)))
     answer = answer_to(attempt.exercise, attempt.cell)

@@ -15,7 +15,6 @@ FOLDER = Path(exercise.__file__).with_name("chapters")
 
 
 def functions_of(module: ModuleType) -> set[str]:
-    """The functions of a module that a chapter can name."""
     return {
         name
         for name, value in vars(module).items()

@@ -1,7 +1,6 @@
 """The course's kernels and functions of torch compute the same for all inputs."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,7 @@ def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
 @pytest.mark.slow
 @pytest.mark.thinned(7)
 @pytest.mark.parametrize("name", REFERENCES)
-def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
+def test_wrong_kernels_are_not_equal(name: str, tmp_path) -> None:
     """A mutant that is equal gives right results in this launch, or only rounds too early."""
     exercise = exercise_named(name)
     launches, different = Launches(exercise, 1), 0

@@ -30,7 +30,6 @@ def source(kernel: Any) -> str:
 
 
 def fill(folder: Path, exercise: str, text: str) -> None:
-    """Put text in place of a stub."""
     for file in folder.glob("exercises_*.ipynb"):
         book = json.loads(file.read_text())
         for one in book["cells"]:

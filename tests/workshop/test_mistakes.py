@@ -27,7 +27,6 @@ def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followed(cell: str, diagnostic: Diagnostic) -> str:
-    """Return a cell in which the changes of a diagnostic were made."""
     lines = cell.split("\n")
     for change in diagnostic.changes:
         gone = change.old.split("\n") if change.old else []

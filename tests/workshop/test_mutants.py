@@ -1,7 +1,6 @@
 """No wrong kernel is accepted: kernels that rules make from the solutions are rejected."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -9,16 +8,7 @@ from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from tests.corpus.loader import WHOLE
 from tests.support.rewrites import RULES
 from tests.workshop import mutants
-from tests.workshop.attempts import answer_to, cell, imports_of
-from tests.workshop.mutants import (
-    EQUIVALENT,
-    FEWEST,
-    Mutant,
-    mutants_of,
-    solution_text,
-    too_few,
-    wrong_kernels,
-)
+from tests.workshop.attempts import WrongAnswer, answer_to, cell, imports_of
 from tests.workshop.trials import accepted, trials_of
 
 pytestmark = pytest.mark.usefixtures("clean_process")
@@ -43,18 +33,17 @@ ONCE_ACCEPTED = [
 """Kernels that were answers before the launches were constructed to tell them apart."""
 
 
-def mutant(exercise: str, name: str) -> Mutant:
-    (found,) = (one for one in wrong_kernels(exercise_named(exercise)) if one.name == name)
+def mutant(exercise: str, name: str) -> WrongAnswer:
+    (found,) = (one for one in mutants.wrong_kernels(exercise_named(exercise)) if one.name == name)
     return found
 
 
-def solution(exercise: Exercise) -> Mutant:
+def solution(exercise: Exercise) -> WrongAnswer:
     above = imports_of(exercise.name)
-    return Mutant(exercise.name, "", cell(solution_text(exercise.name), above))
+    return WrongAnswer(exercise.name, "", cell(mutants.solution_text(exercise.name), above))
 
 
-def is_right(one: Mutant, seed: int) -> bool:
-    """Return what `kernellab.exercise` says."""
+def is_right(one: WrongAnswer, seed: int) -> bool:
     return answer_to(one.exercise, one.cell, seed).is_right
 
 
@@ -64,16 +53,16 @@ def test_there_are_enough_rules() -> None:
 
 def test_an_exercise_without_wrong_kernels_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "rewritten", lambda text, names: iter(()))
-    assert too_few(EXERCISES) == [one.name for one in EXERCISES]
+    assert mutants.too_few(EXERCISES) == [one.name for one in EXERCISES]
 
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exercise) -> None:
-    assert too_few([exercise]) == []
-    found = mutants_of(exercise)
+    assert mutants.too_few([exercise]) == []
+    found = mutants.mutants_of(exercise)
     assert len({one.name for one in found}) == len({one.cell for one in found}) == len(found)
-    assert EQUIVALENT.get(exercise.name, {}).keys() <= {one.name for one in found}
+    assert mutants.EQUIVALENT.get(exercise.name, {}).keys() <= {one.name for one in found}
     assert all(ast.parse(one.cell) for one in found)
 
 
@@ -87,9 +76,9 @@ def test_one_that_was_accepted_is_rejected_for_every_seed(exercise, name, tmp_pa
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["add", "scale_rows", "rms_norm"])
-def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Path) -> None:
+def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path) -> None:
     exercise = exercise_named(name)
-    some = wrong_kernels(exercise)[::8]
+    some = mutants.wrong_kernels(exercise)[::8]
     trials = trials_of([solution(exercise), *some], tmp_path)
     assert accepted(trials, exercise, (7,)) == {"": 1}
 
@@ -104,17 +93,17 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
 @pytest.mark.thinned(8)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_only_the_solution_and_what_is_equivalent_is_accepted(exercise, tmp_path) -> None:
-    trials = trials_of([solution(exercise), *mutants_of(exercise)], tmp_path)
-    right = ["", *EQUIVALENT.get(exercise.name, {})]
+    trials = trials_of([solution(exercise), *mutants.mutants_of(exercise)], tmp_path)
+    right = ["", *mutants.EQUIVALENT.get(exercise.name, {})]
     assert accepted(trials, exercise, SEEDS) == dict.fromkeys(right, len(SEEDS))
-    assert sum(trial.compiles for trial in trials[1:]) >= FEWEST
+    assert sum(trial.compiles for trial in trials[1:]) >= mutants.FEWEST
 
 
 @pytest.mark.slow
 @pytest.mark.thinned(9)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_the_grader_says_what_a_trial_says(exercise: Exercise) -> None:
-    found = wrong_kernels(exercise)
+    found = mutants.wrong_kernels(exercise)
     for number, one in enumerate(found[:: max(1, len(found) // 4)]):
         assert not is_right(one, number), one.name
     assert is_right(solution(exercise), 5)

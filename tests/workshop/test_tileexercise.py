@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
@@ -56,9 +55,7 @@ def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession
 
 
 @pytest.mark.slow
-def test_a_right_one_is_done_and_counts(
-    session: NotebookSession, messages: SnapshotAssertion
-) -> None:
+def test_a_right_one_is_done_and_counts(session, messages) -> None:
     assert said_by(session, KERNEL.format(options="", sign="+")) == messages
     listed = said_by(session, "%tileexercise")
     assert "1 of 47 exercises done" in listed
@@ -81,7 +78,7 @@ def test_a_name_gives_the_task_and_the_stub(session, messages) -> None:
 _ADDED_CELLS = "print([one['source'] for one in get_ipython().payload_manager.read_payload()])"
 
 
-def test_the_task_alone_adds_no_cell(session: NotebookSession, messages: SnapshotAssertion) -> None:
+def test_the_task_alone_adds_no_cell(session: NotebookSession, messages) -> None:
     assert "set_next_input" in said_by(session, f"%tileexercise softmax\n{_ADDED_CELLS}")
     said = said_by(session, f"alone = %tileexercise --task softmax\n{_ADDED_CELLS}")
     assert "[]" in said
@@ -89,7 +86,7 @@ def test_the_task_alone_adds_no_cell(session: NotebookSession, messages: Snapsho
 
 
 def test_a_cell_without_the_kernel_is_an_answer_and_a_wrong_name_an_error(
-    session: NotebookSession, messages: SnapshotAssertion
+    session: NotebookSession, messages
 ) -> None:
     assert said_by(session, "%%tileexercise clamp\nx = 1") == messages
     assert "ad" in said_by(session, "%%tileexercise ad\nx = 1")

@@ -1,9 +1,5 @@
-"""Try wrong kernels on hidden launches: `python -m tests.workshop.trials --seeds 50`."""
+"""Trials of wrong kernels on hidden launches."""
 
-import argparse
-import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,11 +13,11 @@ import kernellab
 from kernellab.errors import CompileError, KernelLabError
 from kernellab.launch.argument_copies import map_tensors, tensors_in
 from kernellab.launch.results import Within, is_within
-from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
+from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.grader import _Answering
 from kernellab.workshop.launches import Case, Draw
 from tests.support.imported import imported
-from tests.workshop.mutants import Mutant, wrong_kernels
+from tests.workshop.attempts import WrongAnswer
 
 
 @dataclass
@@ -34,7 +30,6 @@ class Launches:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """The launches."""
         draw = Draw(self.seed)
         cases = list(self.exercise.cases(draw))
         if self.exercise.priced is not None:
@@ -42,7 +37,6 @@ class Launches:
         return cases
 
     def right(self, number: int) -> Mapping[str, Within]:
-        """Return the right results of a launch."""
         if number not in self._right:
             self._right[number] = self.exercise.right_results(self.cases[number])
         return self._right[number]
@@ -51,7 +45,7 @@ class Launches:
 class Trial:
     """Whether the grader rejects a kernel: a plain launch is tried first, then a full check."""
 
-    def __init__(self, mutant: Mutant, folder: Path) -> None:
+    def __init__(self, mutant: WrongAnswer, folder: Path) -> None:
         self.mutant = mutant
         self.kernel = loaded(mutant.cell, mutant.exercise, folder)
         self.compiles = True
@@ -68,7 +62,6 @@ class Trial:
         return None
 
     def is_wrong(self, launches: Launches, number: int) -> bool:
-        """Return whether a launch fails, or gives a wrong result."""
         case = launches.cases[number]
         arguments = {
             name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
@@ -91,7 +84,6 @@ class Trial:
 
 
 def loaded(text: str, name: str, folder: Path) -> Any:
-    """Return the kernel of a cell, defined in a file in a folder."""
     return getattr(imported(folder / f"kernel_{len(list(folder.iterdir()))}.py", text), name)
 
 
@@ -100,8 +92,7 @@ def _unwritten(value: torch.Tensor) -> torch.Tensor:
     return torch.full_like(value, float("nan") if value.is_floating_point() else -77)
 
 
-def trials_of(mutants: Iterable[Mutant], folder: Path) -> list[Trial]:
-    """Return a trial of each kernel; their files are written to a folder."""
+def trials_of(mutants: Iterable[WrongAnswer], folder: Path) -> list[Trial]:
     return [Trial(mutant, folder) for mutant in mutants]
 
 
@@ -112,30 +103,3 @@ def accepted(trials: Iterable[Trial], exercise: Exercise, seeds: Iterable[int]) 
         launches = Launches(exercise, seed)
         found.update(trial.mutant.name for trial in trials if trial.rejected_by(launches) is None)
     return found
-
-
-def main() -> None:
-    """Try the mutants of exercises; exit with 1 if one is accepted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("exercises", nargs="*", help="names of exercises; all without any")
-    parser.add_argument("--seeds", type=int, default=50, help="how many seeds to try, from 0")
-    options = parser.parse_args()
-    right = True
-    for exercise in map(exercise_named, options.exercises or [one.name for one in EXERCISES]):
-        start = time.process_time()
-        with tempfile.TemporaryDirectory() as folder:
-            trials = trials_of(wrong_kernels(exercise), Path(folder))
-            found = accepted(trials, exercise, range(options.seeds))
-        print(
-            f"{exercise.name}: {len(trials)} kernels, {sum(one.compiles for one in trials)} of "
-            f"which compile; {time.process_time() - start:.1f} s"
-        )
-        for name, count in found.items():
-            right = False
-            print(f"    accepted for {count} of {options.seeds} seeds: {name}")
-        sys.stdout.flush()
-    sys.exit(0 if right else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -158,10 +158,6 @@ def second(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr, tl.argmax(x, 0))
 
 
-def with_infinity() -> list[object]:
-    return [torch.tensor([0.5, float("inf"), 0.25, 0.75]), zeros(1, dtype=torch.int32)]
-
-
 @triton.jit
 def buckets(x_ptr, out_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
@@ -220,7 +216,8 @@ PAIRS: list[Pair] = [
         Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(0)], {"N": 16}),
         Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(1)], {"N": 16}),
     ),
-    pair(second, {"x * (i != tl.argmax(x, 0)).to(tl.float32)": 'tl.where(i != tl.argmax(x, 0), x, -float("inf"))'}, (1,), with_infinity, N=4),
+    pair(second, {"x * (i != tl.argmax(x, 0)).to(tl.float32)": 'tl.where(i != tl.argmax(x, 0), x, -float("inf"))'}, (1,),
+         lambda: [torch.tensor([0.5, float("inf"), 0.25, 0.75]), zeros(1, dtype=torch.int32)], N=4),
     pair(buckets, {"share = x / tl.sum(x)": "total = tl.sum(x)\n    share = x / tl.where(total == 0, 1.0, total)"}, (1,), nothing, N=4),
     Pair(
         Launch(takes, (1,), lambda: [zeros(4), zeros(1)], {"N": 4}),

@@ -114,7 +114,6 @@ def packed_rows(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
 
 
-# Wrapping that harms no one
 
 
 @triton.jit

@@ -381,7 +381,9 @@ def launches(seed: int) -> list[Pair]:
         (6,),
         lambda: (x(6), torch.full((1,), FAR, dtype=torch.int64) * 65536, counters()),
     )
-    flags = Launch(ring_of_flags, (2,), lambda: (x(12), *_ring(), counters(12)), ring_of)
+    flags = Launch(
+        ring_of_flags, (2,), lambda: (x(12), counters(4), counters(4), counters(12)), ring_of
+    )
 
     def argmin(kernel: Any) -> Launch:
         return Launch(kernel, (6,), lambda: (x(6), counters(1, FAR), counters(1, -1)))
@@ -478,11 +480,6 @@ def launches(seed: int) -> list[Pair]:
             lambda: (counters(), counters(8), counters(4)), N=8,
         ),
     ]  # fmt: skip
-
-
-def _ring() -> tuple[torch.Tensor, torch.Tensor]:
-    """Slots, and a flag for each."""
-    return counters(4), counters(4)
 
 
 PAIRS = launches(seed=0)

@@ -33,11 +33,6 @@ def paged_dot(q, pool, table, lens, out, P: tl.constexpr, D: tl.constexpr, NP: t
     tl.store(out + s, best)
 
 
-def _paged(ok):
-    return call(paged_dot, (2,), torch.randn(2, 16), torch.randn(5 * 4, 16), torch.tensor([[4, 0, -1], [2, 1, 3]], dtype=torch.int32),
-             torch.tensor([7, 12], dtype=torch.int32), torch.empty(2), P=4, D=16, NP=3, OK=ok)
-
-
 def _paged_ref(launch):
     q, pool, tab, lens = launch.args[:4]
     o = []
@@ -47,7 +42,9 @@ def _paged_ref(launch):
     return {4: torch.stack(o)}
 
 
-twins(_paged, _paged_ref)
+twins(lambda ok: call(paged_dot, (2,), torch.randn(2, 16), torch.randn(5 * 4, 16), torch.tensor([[4, 0, -1], [2, 1, 3]], dtype=torch.int32),
+             torch.tensor([7, 12], dtype=torch.int32), torch.empty(2), P=4, D=16, NP=3, OK=ok),
+      _paged_ref)
 
 
 # implicit-GEMM convolution: padding not looked at vertically
@@ -152,10 +149,6 @@ def heat(u, tmp, out, n, T: tl.constexpr, B: tl.constexpr, OK: tl.constexpr):
     tl.store(out + i, tl.load(tmp + 1 + i, i < n, 0.0), i < n)
 
 
-def _he(ok):
-    return call(heat, (1,), torch.randn(12), kernellab.uninitialized(torch.zeros(14)), torch.empty(12), 12, T=3, B=16, OK=ok)
-
-
 def _he_ref(launch):
     u = launch.args[0]
     for _ in range(3):
@@ -164,7 +157,8 @@ def _he_ref(launch):
     return {2: u}
 
 
-twins(_he, _he_ref)
+twins(lambda ok: call(heat, (1,), torch.randn(12), kernellab.uninitialized(torch.zeros(14)), torch.empty(12), 12, T=3, B=16, OK=ok),
+      _he_ref)
 
 
 # atomic maximum over memory that no one has set
@@ -296,11 +290,8 @@ def swap_cols(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr, SW: tl.constexpr):
     tl.store(y + r[:, None] * N + tl.arange(0, BN)[None, :], tl.load(x + r[:, None] * N + c[None, :]))
 
 
-def _sx(sw):
-    return call(swap_cols, (1,), torch.randn(4, 16), torch.empty(4, 16), 4, 16, BM=4, BN=16, SW=sw)
-
-
-twins(lambda ok: _sx(4 if ok else 2), lambda launch: {1: launch.args[0][:, torch.arange(16) ^ 4]})
+twins(lambda ok: call(swap_cols, (1,), torch.randn(4, 16), torch.empty(4, 16), 4, 16, BM=4, BN=16, SW=4 if ok else 2),
+      lambda launch: {1: launch.args[0][:, torch.arange(16) ^ 4]})
 
 
 @triton.jit

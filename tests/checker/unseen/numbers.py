@@ -160,16 +160,13 @@ def pool2(x, y, ck, W: tl.constexpr, OK: tl.constexpr):
     tl.store(ck + r * (W // 2) + j, a + b)
 
 
-def _p2(ok):
-    return call(pool2, (2,), torch.randint(0, 256, (4, 16), dtype=torch.uint8), torch.empty(2, 8, dtype=torch.uint8), torch.empty(2, 8, dtype=torch.uint8), W=16, OK=ok)
-
-
 def _p2_ref(launch):
     x = launch.args[0].int()
     return {1: ((x[::2, ::2] + x[::2, 1::2] + x[1::2, ::2] + x[1::2, 1::2]) >> 2).to(torch.uint8), 2: (x[::2, ::2] + x[::2, 1::2]).to(torch.uint8)}
 
 
-twins(_p2, _p2_ref)
+twins(lambda ok: call(pool2, (2,), torch.randint(0, 256, (4, 16), dtype=torch.uint8), torch.empty(2, 8, dtype=torch.uint8), torch.empty(2, 8, dtype=torch.uint8), W=16, OK=ok),
+      _p2_ref)
 
 
 # rint in a far helper
@@ -182,16 +179,13 @@ def quant_rows(x, q, s, N: tl.constexpr, TOP: tl.constexpr):
     tl.store(s + r, sc)
 
 
-def _qr(top):
-    return call(quant_rows, (3,), torch.randn(3, 16), torch.empty(3, 16, dtype=torch.int8), torch.empty(3), N=16, TOP=top)
-
-
 def _qr_ref(launch):
     s = launch.args[0].abs().amax(1) / 127
     return {1: (launch.args[0] / s[:, None]).round().to(torch.int8), 2: s}
 
 
-twins(lambda ok: _qr(127.0 if ok else 130.0), _qr_ref)
+twins(lambda ok: call(quant_rows, (3,), torch.randn(3, 16), torch.empty(3, 16, dtype=torch.int8), torch.empty(3), N=16, TOP=127.0 if ok else 130.0),
+      _qr_ref)
 
 
 # audio: fp32 to int16 by int32

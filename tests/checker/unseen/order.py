@@ -99,11 +99,8 @@ def ticket_lock(x, acc, nxt, serving, B: tl.constexpr, SEM: tl.constexpr):
     tl.atomic_add(serving, 1)
 
 
-def _tl(sem):
-    return call(ticket_lock, (4,), torch.randn(4, 8), torch.zeros(8), torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), B=8, SEM=sem)
-
-
-twins(lambda ok: _tl("acquire" if ok else "relaxed"), lambda launch: {1: launch.args[0].sum(0)})
+twins(lambda ok: call(ticket_lock, (4,), torch.randn(4, 8), torch.zeros(8), torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), B=8, SEM="acquire" if ok else "relaxed"),
+      lambda launch: {1: launch.args[0].sum(0)})
 
 
 # MoE permutation: rank within expert is missing
@@ -282,10 +279,6 @@ def tree_sum(x, o, n, B: tl.constexpr, OK: tl.constexpr):
     tl.store(o, acc)
 
 
-def _ts2(ok):
-    return call(tree_sum, (1,), torch.ones(20), torch.zeros(1), 20, B=1, OK=ok)
-
-
 def _ts2_ref(launch):
     at, step, k = 0, 8, 0
     while at < 20:
@@ -295,7 +288,8 @@ def _ts2_ref(launch):
     return {1: torch.tensor([float(k)])}
 
 
-twins(_ts2, _ts2_ref)
+twins(lambda ok: call(tree_sum, (1,), torch.ones(20), torch.zeros(1), 20, B=1, OK=ok),
+      _ts2_ref)
 
 
 # wrong result by an off-by-one of a causal mask

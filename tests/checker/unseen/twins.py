@@ -20,7 +20,6 @@ class Call:
     keywords: Mapping[str, Any]
 
     def check(self, **more: Any) -> Findings:
-        """Check it, with further keywords."""
         found = kernellab.check(self.kernel, self.grid, *self.args, **{**self.keywords, **more})
         assert not any(" failed: " in note for note in found.notes), found.notes
         return found
@@ -36,7 +35,6 @@ class Twins:
 
     @property
     def name(self) -> str:
-        """The faulty kernel's."""
         return str(self.made(False).kernel.__name__)
 
 
@@ -45,7 +43,6 @@ TWINS: list[Twins] = []
 
 
 def call(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> Call:
-    """A launch."""
     return Call(kernel, grid, args, keywords)
 
 
@@ -54,5 +51,4 @@ def twins(
     right: Callable[[Call], Mapping[int, torch.Tensor]],
     tolerance: float = 1e-3,
 ) -> None:
-    """Add a pair."""
     TWINS.append(Twins(made, right, tolerance))
