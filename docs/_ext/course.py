@@ -16,7 +16,8 @@ def first_words(notebook: Path) -> tuple[str, str, str]:
     text = "".join(cell["source"])
     title = text.split("\n", 1)[0].lstrip("# ")
     said = dict(re.findall(r"\*\*(\w+)\.\*\* *(.*?)(?=\n\n|\n\*\*|\Z)", text, re.DOTALL))
-    return title, " ".join(said.get("Goal", "").split()), said.get("Time", "").strip(" .\n")
+    goal = " ".join(said.get("Goal", "").split()).removeprefix("At the end, you can ")
+    return title, goal, said.get("Time", "").strip(" .\n")
 
 
 class Course(MarkdownDirective):
@@ -27,7 +28,7 @@ class Course(MarkdownDirective):
         for notebook in sorted(Path(self.env.srcdir, "notebooks").glob("*.ipynb")):
             title, goal, time = first_words(notebook)
             rows.append(f"| [{title}](../notebooks/{notebook.name}) | {goal} | {time} |")
-        return "\n".join(["| notebook | what you can do after it | time |", "|---|---|---|", *rows])
+        return "\n".join(["| notebook | at the end, you can | time |", "|---|---|---|", *rows])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
