@@ -193,7 +193,7 @@ class LazyCopy:
 
     def match(self, other: LazyCopy, start: int, stop: int) -> bool:
         """Have, of the bytes from `start` up to `stop`, all that the copy of another run has;
-        False where neither has any.
+        False if neither has any.
         """
         first, beyond = start // _BLOCK, -(-stop // _BLOCK)
         mine, theirs = (copy._fetched[first:beyond] for copy in (self, other))
@@ -223,7 +223,7 @@ class LazyCopies:
         return made.storage
 
     def of(self, tensor: torch.Tensor) -> LazyCopy | None:
-        """The copy that a tensor of the run lies in, where that is made block by block."""
+        """The copy that a tensor of the run is in, where that is made block by block."""
         return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None
 
 

@@ -258,7 +258,7 @@ _OF_INDICES = (
 @lru_cache(maxsize=1024)
 def function_of(op: Operation) -> Function | None:
     """Return what gives the results of an operation for operands in float64, programs first: one
-    array for one result, and a sequence for several; None if that is not known.
+    array for one result, and a sequence for several; None if it is not known.
     """
     match op:
         case mlir.BitcastOp() | tt.BitcastOp():
@@ -343,7 +343,7 @@ def _unsigned_in(code: ProgramCode, unsigned: frozenset[int]) -> Values:
 
 @dataclass
 class _Said:
-    """What is said of values: those that have a sign, and those that have none."""
+    """What is said about values: those that have a sign, and those that have none."""
 
     signed: set[SSAValue] = field(default_factory=set)
     unsigned: set[SSAValue] = field(default_factory=set)
@@ -378,7 +378,7 @@ def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterato
 
 
 def takes_for_signed(op: Operation) -> bool | None:
-    """Whether an operation takes its integers as signed; None where that does not matter."""
+    """Whether an operation takes its integers as signed; None if that does not matter."""
     reads = trait_of(op, ReadsIntegers)
     if reads is not None:
         return reads.signed

@@ -38,7 +38,7 @@ from kernellab.ir.operations import (
 # and S. Freund, FastTrack, PLDI 2009). A plain load of an element that atomics write acquires
 # too: that is how flags are polled.
 #
-# Each program has a clock: what it knows of the others' times. In a large grid some programs
+# Each program has a clock: what it knows about the others' times. In a large grid some programs
 # share a hand of it, so that all clocks together stay small; two of them may then look ordered
 # that are not.
 
@@ -58,7 +58,7 @@ Place = tuple[int, int]
 
 
 class Clocks:
-    """What each program knows of the others."""
+    """What each program knows about the others."""
 
     def __init__(self, programs: int, *, as_if_strong: Container[Operation] = ()) -> None:
         """`as_if_strong`: what they would know if these atomics acquired and released, for all."""
@@ -129,7 +129,7 @@ def releases(op: Operation) -> bool:
 
 
 def weakness(op: Operation) -> str | None:
-    """What the source says of a weak atomic: `sem="relaxed"`; None for other operations."""
+    """What the source says about a weak atomic: `sem="relaxed"`; None for other operations."""
     order = _number(op, "sem")
     if _number(op, "scope") == _OF_THE_BLOCK:
         return 'scope="cta"'
@@ -318,7 +318,7 @@ class ElementAccess:
         program: its linear id.
         name: the argument, of those that share the memory the one that it goes through.
         index: of the element in the argument's tensor.
-        value: what the element holds afterwards; None where that is not known.
+        value: what the element holds afterwards; None if it is not known.
     """
 
     kind: Touch
@@ -548,7 +548,7 @@ class _ElementHistory:
         self.traces = {trace: _Latest.of(len(self.elements)) for trace in _KIND}
         self.operations: list[Operation] = []
         self.buffers: list[Buffer] = []
-        """What each operation first went through, of the arguments that lie in the storage."""
+        """What each operation first went through, of the arguments that are in the storage."""
         self._operation_numbers: dict[Operation, int] = {}
 
     def touched(self, access: CheckedAccess) -> numpy.ndarray:

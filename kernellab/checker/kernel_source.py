@@ -13,7 +13,7 @@ import torch
 
 
 class NotReadable(Exception):
-    """A source that is not the function that it is said to be."""
+    """The source is not that of the expected function."""
 
 
 @dataclass(frozen=True)

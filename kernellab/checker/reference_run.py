@@ -164,7 +164,7 @@ class Step:
 
     @property
     def function(self) -> Function | None:
-        """What the operation computes of numbers; None if that is not known."""
+        """What the operation computes of numbers; None if it is not known."""
         return function_of(self.operation)
 
     @cached_property
@@ -312,7 +312,7 @@ class Followed(Shadows):
 
     The shadow of a value is exact minus actual, in float64. Of an actual number that is not finite
     it is the exact one itself; NaN says that no one knows. Rounding is left out: what an operation
-    makes of exact operands is held against what the same arithmetic makes of the actual ones.
+    makes of exact operands is compared with what the same arithmetic makes of the actual ones.
 
     Attributes:
         departures: of the operations that gave something else than they compute, in order.
@@ -372,7 +372,7 @@ class Followed(Shadows):
         return [None if shadow is None or not shadow.any() else shadow for shadow in shadows]
 
     def _distances(self, step: Step, should: Sequence[Array]) -> list[Shadow]:
-        """How far results are from the exact ones, but for their own rounding."""
+        """How far results are from the exact ones, except for their own rounding."""
         return [
             self._distance(result, *three)
             for result, *three in zip(step.operation.results, step.results, should, step.plain)

@@ -90,7 +90,7 @@ class BoundsPolicy:
         self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
 
     def leaving(self, access: CheckedAccess) -> Leaving | None:
-        """What leaves the tensor; None where nothing does."""
+        """What leaves the tensor; None if nothing does."""
         view = self._view(access.buffer)
         if _is_inside(view, access):
             return None
@@ -123,7 +123,7 @@ def without(request: MemoryAccess, lanes: numpy.ndarray) -> MemoryAccess:
 
 
 def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
-    """True where it is known, without looking at every lane, that none is outside."""
+    """True if it is known, without looking at every lane, that none is outside."""
     request = access.request
     if view.present is not None or not isinstance(request.offsets, AffineTile):
         return False

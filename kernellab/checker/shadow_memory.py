@@ -33,7 +33,7 @@ class Stretches:
 
     Attributes:
         ids: the program that touches each, or one number for all.
-        is_exact: False where elements between them are not touched.
+        is_exact: False if elements between them are not touched.
     """
 
     starts: numpy.ndarray
@@ -55,7 +55,7 @@ class AccessPart(ABC):
 
     Attributes:
         ids: the program that touches each element.
-        repeats: True where several lanes may touch one element.
+        repeats: True if several lanes may touch one element.
     """
 
     ids: Ids
@@ -82,13 +82,14 @@ class AccessPart(ABC):
         """Its elements as rows of neighbors."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
-        """(ids, first, last) of each program's elements; None if that takes long, or they share."""
+        """(ids, first, last) of each program's elements; None if that takes long, or if programs
+        share elements."""
         return None
 
 
 @dataclass(frozen=True)
 class _BoxPart(AccessPart):
-    """Lanes of neighboring programs whose elements lie evenly spaced."""
+    """Lanes of neighboring programs whose elements are evenly spaced."""
 
     box: Box
     bases: Any
@@ -258,7 +259,7 @@ class Storage:
 
 @dataclass
 class ShadowArray:
-    """Shadow memory of one storage, a note an element; `elements` may be replaced."""
+    """Shadow memory of one storage, with a note for each element; `elements` may be replaced."""
 
     fill: Any
     dtype: Any
@@ -515,7 +516,7 @@ def _by_another(marks: numpy.ndarray, program: numpy.ndarray) -> numpy.ndarray:
 
 
 def _are_rows_apart(parts: Sequence[AccessPart]) -> bool:
-    """True where no two programs touch one row of neighbors, as tiles of a matrix have them."""
+    """True if no two programs touch one row of neighbors, as tiles of a matrix have them."""
     rows = [part.stretches() for part in parts]
     if not rows or sum(len(row.starts) for row in rows) > _MOST_ROWS:
         return not rows
@@ -545,7 +546,7 @@ class _Spans:
         self._last = numpy.full(programs, -1)
 
     def add(self, part: AccessPart) -> bool:
-        """Take in a part of an access; False where that says nothing about single programs."""
+        """Take in a part of an access; False if that says nothing about single programs."""
         span = part.span()
         if span is None:
             return False
@@ -558,7 +559,7 @@ class _Spans:
         return True
 
     def are_apart(self) -> bool:
-        """True where no program's last element lies beyond another's first."""
+        """True if no program's last element is beyond another's first."""
         touched = self._last >= 0
         first, last = self._first[touched], self._last[touched]
         order = numpy.argsort(first)

@@ -145,7 +145,7 @@ _FOLLOWED: dict[type[Operation], Callable[[Shadows, Computed], bool]] = {
     tt.InlinedCallOp: Shadows._after_regions,
     mlir.XOrIOp: Shadows._swap,
 }
-"""How operations are followed that compute nothing; False where one computes something after all.
+"""How operations are followed that compute nothing; False if one computes something after all.
 A table, because a match of every operation with these classes took longer than the arithmetic."""
 
 
@@ -315,7 +315,7 @@ class StoredShadows:
         self._of: dict[tuple[int, int], Array] = {}
 
     def write(self, access: CheckedAccess, shadow: Shadow) -> Written | None:
-        """An access writes values with this shadow; None where it has none and hides none."""
+        """An access writes values with this shadow; None if it has none and hides none."""
         written = self._of.get(_key(access))
         if shadow is None and written is None:
             return None

@@ -3,7 +3,7 @@ sizes and the grid are.
 
 An address is a polynomial in the sizes, the program's number, the position in the tile, and symbols
 for the rest: turns of loops, quotients, the result of a choice, what a load returns.
-What is known of a symbol, and what a mask says, are conditions on polynomials. A prover decides
+What is known about a symbol, and what a mask says, are conditions on polynomials. A prover decides
 whether they imply another: `Prover` by intervals, and z3 in `solver`.
 """
 
@@ -352,7 +352,7 @@ def _is_range(bounds: Any) -> bool:
 
 
 def parameter_name(value: BlockArgument) -> str | None:
-    """The name of a kernel's parameter; None for what a device function or a block is given."""
+    """The name of a kernel's parameter; None for arguments of device functions and blocks."""
     function = value.block.parent_op()
     is_given = isinstance(function, tt.FuncOp) and function.is_kernel
     return operations.argument_name(value) if is_given and not value.block.prev_block else None
@@ -389,7 +389,7 @@ class Values:
     What may be negative and is not a polynomial is the difference of two symbols, "x" and "x-".
 
     Attributes:
-        about: symbol -> what is known of it.
+        about: symbol -> what is known about it.
         shared: the symbols that are the same in all programs.
         grid: programs along each axis.
         programs: the program's number along each axis.
@@ -455,7 +455,7 @@ class Values:
         return Access(address.argument, address.offset, facts)
 
     def known_of(self, conditions: Iterable[Condition]) -> list[Condition]:
-        """What is known of the symbols of some conditions, and of the symbols in that."""
+        """What is known about the symbols of some conditions, and of the symbols in that."""
         facts: list[Condition] = []
         seen: set[str] = set()
         waiting = [symbol for each in conditions for symbol in sorted(each.symbols)]
@@ -516,7 +516,7 @@ class Values:
         """A value at a position: a polynomial, a condition, or an address."""
         key = (value, index)
         if key not in self._known:
-            self._known[key] = None  # of a value that is made of itself
+            self._known[key] = None  # of a value that is made from itself
             self._known[key] = self._made(value, index)
         if self._known[key] is None:
             is_condition = _is_condition(value)
@@ -801,7 +801,7 @@ class OpenQuestion:
     Attributes:
         ops: the access, or both stores.
         reason: what is not proved.
-        failing: what holds where it is wrong; none if that is not known.
+        failing: what holds where it is wrong; none if it is not known.
     """
 
     ops: tuple[Operation, ...]

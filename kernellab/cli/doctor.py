@@ -107,7 +107,7 @@ def _packages() -> Iterator[DoctorLine]:
 
 
 def _declared_in(checkout: Path) -> list[str]:
-    """The requirements of a checkout; none where the package lies alone in a folder."""
+    """The requirements of a checkout; none if the package lies alone in a folder."""
     try:
         project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
     except FileNotFoundError:

@@ -26,7 +26,7 @@ from kernellab.errors import MissingArguments, OptionError, nearest
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return the number in a NumPy scalar or an array without axes; other values as they are."""
+    """Return the number in a NumPy scalar or an array without axes; other values unchanged."""
     if getattr(value, "shape", None) != () or not hasattr(value, "dtype"):
         return value
     try:
@@ -319,7 +319,7 @@ def _triton_type(text: str) -> Any:
 
 
 def read_warps(text: str) -> int:
-    """ "4" as 4: a number of warps, which is a power of two."""
+    """ Read a number of warps, which is a power of two: "4" as 4."""
     number = read_whole_number(text)
     if number & (number - 1):
         raise ValueError("must be a power of two (1, 2, 4, 8, 16 or 32)")
@@ -379,7 +379,7 @@ class Option:
         count: how many words an argument is, as argparse's nargs; None is one.
         name: the parameter: "num_warps" for "--num-warps".
         flag: "" for an argument.
-        short: "-o"; "" where there is none.
+        short: "-o"; "" if there is none.
         metavar: the value's name in the help; "" for an option that takes none.
     """
 
@@ -405,8 +405,8 @@ def option(
     count: str | None = None,
 ) -> Any:
     """Return the default value that makes a parameter an option; see `Option`. The docstring lists
-    it with its metavar and its help. An option that is not given is `default`, [] where it may be
-    repeated, and False where it takes no value.
+    it with its metavar and its help. An option that is not given is `default`, [] if it may be
+    repeated, and False if it takes no value.
     """
     return Option(read, values, repeated, default, count)
 

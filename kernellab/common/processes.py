@@ -104,7 +104,7 @@ class _Process:
         process = self._process
         if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
-        if self._lock.acquire(blocking=False):  # else the call that goes on does it
+        if self._lock.acquire(blocking=False):  # else the call that continues does that
             try:
                 self._end()
             finally:
@@ -205,7 +205,7 @@ class _Process:
                 raise TimeoutError
 
     def _death(self, begun: bool) -> WorkerError:
-        """What is said of a process that ended, before or after it began with the call."""
+        """What is said about a process that ended, before or after it began with the call."""
         assert self._process is not None
         assert self._printed is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -505,12 +505,12 @@ def _end_all() -> None:
 
 
 def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-    """`Worker.call` in the process that everyone shares."""
+    """Call a function in the shared worker process; see `Worker.call`."""
     return _shared.call(function, *arguments, seconds=seconds)
 
 
 def close() -> None:
-    """End the process that everyone shares, if it runs."""
+    """End the shared worker process, if it runs."""
     _shared.close()
 
 
@@ -681,7 +681,7 @@ def _children() -> list[int]:
 
 
 def _status(process: int) -> list[str]:
-    """What /proc says of a process, from its state and its parent on; nothing if it has gone."""
+    """What /proc says about a process, from its state and its parent on; nothing if it has gone."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
         return file.read().rpartition(")")[2].split()
     return []

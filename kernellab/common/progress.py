@@ -19,7 +19,7 @@ _SECONDS_BETWEEN = 0.1
 """How often a bar is drawn at most."""
 
 _SECONDS_BETWEEN_TIMES = 1.0
-"""How often a bar is drawn where nothing is done."""
+"""How often a bar is drawn while no step is done."""
 
 _SECONDS_OF_TICK = 0.1
 _TICKS_UNTIL_ASLEEP = 20
@@ -60,7 +60,7 @@ class _State:
 
 
 _innermost = threading.local()
-"""`.work`: the work of this thread that began last and goes on."""
+"""`.work`: the latest work of this thread that is not finished."""
 
 
 class ProgressBar:
@@ -83,7 +83,7 @@ class ProgressBar:
 
         Args:
             title: what is done, "check matmul".
-            total: steps; None where that is not known, 1 where it is in one piece.
+            total: steps; None if unknown, 1 if it is in one piece.
             unit: what the steps are, "programs".
             kept: what there is after an interrupt, as a sentence.
             shown: whether there is a bar; None goes by KERNELLAB_PROGRESS, and where that says
@@ -137,7 +137,7 @@ class ProgressBar:
                 outermost._show(now)
 
     def show_time(self) -> None:
-        """Have the bar drawn though no step has been done, where it is time for that."""
+        """Draw the bar although no step has been done, if it is time to."""
         now = time.monotonic()
         shown_next = self._shown_last + (
             _SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_SHOWN

@@ -160,7 +160,7 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """What `repr` said of a value that no file can hold, such as a function."""
+    """What `repr` said about a value that no file can hold, such as a function."""
 
     shown: str
 
@@ -262,7 +262,7 @@ MOST_LINES = 300_000
 MOST_LINES_OF_FUNCTION = 100_000
 
 Line = Annotated[int, Limits(0, MOST_LINES)]
-"""The number of a line in a source file; 0 where it is not known."""
+"""The number of a line in a source file; 0 if it is not known."""
 
 Amount = Annotated[float, Limits(0, 1e300)]
 """A number that is not negative."""
@@ -505,7 +505,7 @@ def file_bytes(
     Args:
         most: the most bytes that it may have.
         is_named: whether the user named it, not only its folder. What a folder of someone else
-            contains may be a symbolic link to any file of the user's, which is not followed.
+            contains may be a symbolic link to any file of the user, which is not followed.
 
     Raises:
         KernelLabError: of class `refused`: unreadable, no plain file, or more than `most` bytes.

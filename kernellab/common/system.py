@@ -50,7 +50,7 @@ _NO_MEMORY = re.compile(r"failed to map segment|[Cc]annot allocate memory")
 
 
 def system_fault(error: BaseException, lead: str) -> MachineError | None:
-    """What an error of Python's says of this machine; None where it may be anything else. `lead`:
+    """What an error of Python's says about this machine; None if it may be anything else. `lead`:
     what cannot be done: "The compiler cannot run".
     """
     if isinstance(error, MemoryError):
@@ -66,7 +66,7 @@ def system_fault(error: BaseException, lead: str) -> MachineError | None:
 
 @contextmanager
 def translated_system_faults(lead: str) -> Iterator[None]:
-    """Turn what the system refuses to our own work into a MachineError; all else goes on."""
+    """Turn what the system refuses to our own work into a MachineError; all else propagates."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError, ImportError) as error:
@@ -101,14 +101,14 @@ def _refused(error: OSError, lead: str) -> MachineError:
 
 
 def temporary_place() -> str:
-    """The folder for temporary files, in words where there is none that can be written."""
+    """The folder for temporary files, in words if there is none that can be written."""
     try:
         return tempfile.gettempdir()
     except OSError:
         return "none that can be written"
 
 
-# What CUDA says of a kernel that died: from then on the process cannot use the GPU.
+# What CUDA says about a kernel that died: from then on the process cannot use the GPU.
 
 _DEAD_CONTEXT = re.compile(
     r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
@@ -119,7 +119,7 @@ _DEAD_CONTEXT = re.compile(
 
 
 def gpu_fault(error: BaseException) -> str | None:
-    """What a launch died of on the GPU, in CUDA's words; None where it is another error."""
+    """What a launch died of on the GPU, in CUDA's words; None if it is another error."""
     match = _DEAD_CONTEXT.search(str(error))
     return None if match is None else match[0].lower()
 
@@ -156,7 +156,7 @@ def path_of(file: BinaryIO) -> str:
 
 
 def _free_memory() -> int:
-    """In bytes; 0 where the system does not say."""
+    """In bytes; 0 if the system does not say."""
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
@@ -354,7 +354,7 @@ def save_whole(
 def check_place(
     path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
 ) -> None:
-    """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
+    """Raise `refused` if no file can be at a path: before the work, for a user who named it."""
     file = saved_path(path, refused)
     if os.path.isdir(file):
         raise refused(f"{file} is a folder.", advice="Name a file in it.")
@@ -439,7 +439,8 @@ def print_as_far_as_possible(text: str) -> None:
 
 
 def escape_unknown_letters() -> None:
-    """Have letters that a stream's encoding does not have appear as escapes, not as an error."""
+    """Write letters that a stream's encoding does not have as escapes instead of raising an
+    error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -545,11 +546,11 @@ class InterruptsBetween:
 
 
 _AGAIN = 10.0
-"""Seconds until work that went on nevertheless, having caught the error, is stopped again."""
+"""Seconds until work that continued nevertheless, having caught the error, is stopped again."""
 
 _SOON = 1e-3
 """Seconds until work is stopped again if the error was lost: Python prints the errors of
-finalizers, of callbacks of weak references and of the collector's callbacks, and goes on.
+finalizers, of callbacks of weak references and of the collector's callbacks, and continues.
 """
 
 
@@ -567,7 +568,7 @@ def limited(
 ) -> Iterator[None]:
     """While active, Python code of the main thread that takes longer is stopped: `stopped_by` is
     raised wherever it is. In other threads, and with None, nothing is. A clock that was set before
-    goes on afterwards.
+    continues afterwards.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main:

@@ -21,7 +21,7 @@ from kernellab.records import Origin
 # Type strings: "*fp16:16" for a pointer to fp16 that is divisible by 16, "i32" for an integer,
 # and so on.
 #
-# They stand in for values where there are none yet: in `kernellab.compile`, in "--sig", in a
+# They stand in for values that do not exist yet: in `kernellab.compile`, in "--sig", in a
 # kernel's annotations.
 
 

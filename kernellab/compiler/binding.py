@@ -73,7 +73,7 @@ class KnownKernel:
         return self._kernel()
 
     def bind_natively(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What Triton's binder makes of a call; None where something in it is unusual, or wrong."""
+        """What Triton's binder makes of a call; None if something in it is unusual, or wrong."""
         try:
             return self.binder(
                 *[arguments.plain_value(value) for value in args],

@@ -45,7 +45,7 @@ class ReadableText:
 
     content: str
     skipped: tuple[int, ...]
-    """The numbers of the lines left out, from 1, but for those at the end."""
+    """The numbers of the lines left out, from 1, except for those at the end."""
 
 
 def readable(language: str, text: str) -> ReadableText:
@@ -165,7 +165,7 @@ def size_of(stage: Stage) -> StageSize:
 
 @dataclass(frozen=True)
 class Sides:
-    """A fact of either compilation; None where one does not have it."""
+    """A fact of either compilation; None if one does not have it."""
 
     name: str
     left: Any
@@ -194,7 +194,8 @@ class PassPair:
     left: PassRun | None
     right: PassRun | None
     left_module: StoredText | None
-    """The left side's module after it: where it did not run there, as the pass before left it."""
+    """The left side's module after the pass; if it did not run there, the module after the previous
+    pass."""
     right_module: StoredText | None
 
     @property
@@ -231,7 +232,7 @@ class Comparison(PrintsAsCard):
     told_apart: tuple[str, str] = ("left", "right")
     """Names of the sides where they differ in nothing, or in too much to name."""
     notes: tuple[str, ...] = ()
-    """What else is to be known of both, in sentences."""
+    """What else is to be known about both, in sentences."""
 
     @cached_property
     def names(self) -> tuple[str, str]:
@@ -580,7 +581,7 @@ def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
 
 
 def definition_line(compilation: Compilation, source_map: SourceMap) -> int | None:
-    """The line of the kernel's `def`, which the IR's function knows; None where no IR says it."""
+    """The line of the kernel's `def`, which the IR's function knows; None if no IR says it."""
     for name in ("ttir", "ttgir"):
         if name not in compilation.stages or name not in source_map.origins:
             continue

@@ -212,12 +212,12 @@ class Sources:
     """What a compilation reads its answers from on first use.
 
     Attributes:
-        resources: reads them; None where there is no machine code.
-        source_map: reads it; None where no lines were kept.
-        remarks: what the compiler said, of a record from a file; None where no one listened.
+        resources: reads them; None if there is no machine code.
+        source_map: reads it; None if no lines were kept.
+        remarks: what the compiler said, of a record from a file; None if it was not recorded.
         was_compiled: whether the compilation was made here, and does not come from a file.
-        kernel: the plain JIT function; None where no kernel of Python is at hand.
-        assembler_log: what `ptxas -v` said; None where ptxas has to run again.
+        kernel: the plain JIT function; None if no kernel of Python is at hand.
+        assembler_log: what `ptxas -v` said; None if ptxas has to run again.
     """
 
     resources: Callable[[], records.Resources] | None = None
@@ -254,7 +254,7 @@ class Compilation(HasCard):
 
         If not, the attribute raises `errors.NotRecorded`, which says what is missing.
 
-        Raises ArgumentError where nothing of a compilation has that name.
+        Raises ArgumentError if nothing of a compilation has that name.
         """
         if not is_one_of(capability, tuple(_NEEDS)):
             raise ArgumentError(
@@ -288,7 +288,7 @@ class Compilation(HasCard):
     def resources(self) -> records.Resources:
         """Registers, spills, shared memory and stack of the compiled kernel.
 
-        Raises NotRecorded where there is no machine code to read them from.
+        Raises NotRecorded if there is no machine code to read them from.
         """
         assert self.sources.resources is not None
         return self.sources.resources()
@@ -316,7 +316,7 @@ class Compilation(HasCard):
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
         returns the file's path.
 
-        Raises ArchiveError where the file cannot be written.
+        Raises ArchiveError if the file cannot be written.
         """
         return save(self, path)
 
@@ -343,7 +343,7 @@ class Compilation(HasCard):
     def first_pass(self, beginning: str) -> PassRun:
         """The first pass whose name begins like this.
 
-        Raises NotRecorded where it is not in the record.
+        Raises NotRecorded if it is not in the record.
         """
         for run in self.passes:
             if run.name.startswith(beginning):
@@ -408,7 +408,8 @@ class Compilation(HasCard):
 
     @needs("ttgir")
     def axis_info(self) -> results.AxisInfo:
-        """What is known of each global access's addresses, and the width in the finished code."""
+        """What is known about each global access's addresses, and the width in the finished
+        code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
@@ -509,7 +510,7 @@ class Compilation(HasCard):
         Args:
             registers: per thread; shared_bytes, warps: per program. Each replaces the kernel's own.
 
-        Raises NotRecorded where the resources are not known, or the limits of the target;
+        Raises NotRecorded if the resources, or the limits of the target, are not known;
         OptionError for a value that is not a number of registers, bytes or warps.
         """
         for name, value, least in (
@@ -532,7 +533,7 @@ class Compilation(HasCard):
 
         Args:
             args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
-                may be without values: torch.empty(shape, device="meta"). They stay as they are.
+                may be without values: torch.empty(shape, device="meta"). They are not changed.
             gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
                 the H200.
 
@@ -667,7 +668,7 @@ LANGUAGES = {
 
 
 def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:
-    """The stages of one compilation, in order. `source`: the kernel's, "" where there is none."""
+    """The stages of one compilation, in order. `source`: the kernel's, "" if there is none."""
     stages: dict[str, Stage | Callable[[], Stage]] = {}
     if source:
         stages["source"] = Stage("source", "python", source)

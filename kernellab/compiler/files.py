@@ -133,7 +133,7 @@ def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], An
 
 
 def target_from_json(data: SavedData) -> Target:
-    """A backend and its architecture; raises SchemaError where they are none."""
+    """A backend and its architecture; raises SchemaError if they are not valid."""
     backend, arch = data["backend"].one_of("cuda", "hip"), data["arch"].text()
     if not is_architecture(backend, arch):
         raise data["arch"].misfit(f"an architecture of {backend}")
@@ -179,7 +179,7 @@ _COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
 
 
 def _options(data: SavedData) -> dict[str, Any]:
-    """Options of the compiler's; those that are counts are computed with."""
+    """Options of the compiler; those that are counts are computed with."""
     options = _by_name(data)
     for name, least in _COUNTED.items():
         value = options.get(name, least)
@@ -277,7 +277,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     """The record of a kernel in Triton's cache: stages, options, resources, source map.
 
     Args:
-        metadata_file: the kernel's .json in it; None where there is only one.
+        metadata_file: the kernel's .json in it; None if there is only one.
 
     Raises:
         ArchiveError: the folder holds no kernel, several, or one that is not complete.
@@ -466,7 +466,7 @@ def read_dump(text: str, file: Path) -> Compilation:
 
     MLIR prints each module before a pass: what the last pass made is not there. Operations are
     counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
-    a target, LLVM once it has functions of LLVM's.
+    a target, LLVM once it has functions of LLVM.
 
     Raises:
         ArchiveError: the text holds no module of a kernel, or none that names a target.

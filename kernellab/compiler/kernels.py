@@ -45,7 +45,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
         )
 
     def added(self, given: Collection[str]) -> dict[str, Any]:
-        """Constants that a call need not give, where it does not."""
+        """Constants that a call may omit, and does."""
         return {name: value for name, value in self.constants.items() if name not in given}
 
     def own_grid(self, values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -76,11 +76,11 @@ def _annotated(function: FunctionType, signature: Mapping[str, str]) -> Function
 
 
 _plain: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
-"""Of each of Inductor's kernels, its configs, and what it is as a kernel of Triton's."""
+"""Of each of Inductor's kernels, its configs, and what it is as a kernel of Triton."""
 
 
 def as_triton_kernel(kernel: Any) -> Any:
-    """One of Inductor's kernels as an autotuner of Triton's; anything else as it is. Raises
+    """One of Inductor's kernels as an autotuner of Triton's; anything else unchanged. Raises
     ArgumentError: its source is not in this process.
     """
     if not inductor.is_inductor_kernel(kernel):
@@ -227,7 +227,7 @@ def _heuristic(
 ) -> Any:
     try:
         return compute(given)
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         advice = f"Pass values instead of types, or the result: {name}=..."
         configs = inside.configs if isinstance(inside, triton_api.Autotuner) else []
         if isinstance(error, KeyError) and any(error.args[0] in each.kwargs for each in configs):

@@ -56,8 +56,8 @@ def _sass_or_why(cubin: bytes) -> str:
 class PassRecorder(Watcher):
     """A `Watcher` that keeps one PassRun per pass.
 
-    Passes run one after the other, and most change nothing: an unchanged text is noticed before
-    anything else is done to it, and shares the counts and the stored text of the one before.
+    Passes run one after the other, and most change nothing: an unchanged text is detected before
+    any other work, and shares the counts and the stored text of the previous pass.
     """
 
     def __init__(self, *, trusting: bool = True) -> None:

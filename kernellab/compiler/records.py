@@ -88,7 +88,7 @@ class Instruction:
     function: str
     """The function that it belongs to: the kernel, or one that it calls."""
     predicate: str
-    """ "@P0", "@!P0", "@UP0", or "" where it always runs."""
+    """ "@P0", "@!P0", "@UP0", or "" if it always runs."""
     opcode: str
     """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
     operands: tuple[str, ...]
@@ -127,7 +127,7 @@ class SpillSite:
     bytes: int
     """Per thread, each time it runs."""
     chain: Chain
-    """Where it comes from, innermost line first; () where the compiler does not say."""
+    """Where it comes from, innermost line first; () if the compiler does not say."""
 
 
 def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
@@ -141,7 +141,7 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
 
 
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
-"""Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
+"""Who said it: a pass of MLIR, the PTX assembler, or Triton's Python code."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +149,13 @@ class Remark(HasCard, Diagnostic):
     """A remark of the compiler about a kernel that it compiles.
 
     `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
-    words, "" where the compiler's are not known; `position` the kernel's line,
-    None where it speaks of the whole kernel.
+    words, "" if the compiler's are not known; `position` the kernel's line,
+    None if it speaks of the whole kernel.
     """
 
     @property
     def headline(self) -> str:
-        """The plain words where there are some."""
+        """The plain words if there are some."""
         return self.why or self.what
 
     @property

@@ -37,10 +37,10 @@ _SHOUTED = re.compile(r"^warning:\s*", re.I)
 def collect_remarks(
     compilation: Compilation, diagnosis: Diagnosis, log: str | None
 ) -> tuple[Remark, ...]:
-    """What MLIR, Triton and the PTX assembler say of a kernel.
+    """What MLIR, Triton and the PTX assembler say about a kernel.
 
     Args:
-        log: what `ptxas -v` said; None where ptxas has to run again.
+        log: what `ptxas -v` said; None if ptxas has to run again.
 
     Raises:
         CompileError: the assembler refuses the PTX.
@@ -155,12 +155,12 @@ def _compilation_assembler_remarks(compilation: Compilation, log: str | None) ->
 
 @dataclass(frozen=True)
 class Wording:
-    """A phrase of the compiler's, and what it means.
+    """A phrase of the compiler, and what it means.
 
     Attributes:
         phrase: a regular expression for all of its words, with named groups for values.
         meaning: the same in plain words; `{name}` stands for the value of a group.
-        advice: what to try; "" where there is nothing to do.
+        advice: what to try; "" if there is nothing to do.
     """
 
     origin: RemarkOrigin

@@ -67,7 +67,7 @@ Results = Mapping[str, torch.Tensor]
 
 
 class ResultPair:
-    """A result of each computation, and what is known of their elements after some seeds.
+    """A result of each computation, and what is known about their elements after some seeds.
 
     Attributes:
         names: what the two are called.
@@ -347,7 +347,7 @@ class Comparison:
         return all((same & known).all() for same, known in agreements.values())
 
     def _agreements(self, seed: int = 0, **options: bool) -> dict[ResultPair, Any]:
-        """What `agreement` says of the results of one more run with residues."""
+        """What `agreement` says about the results of one more run with residues."""
         sides = self.first, self.second
         results = [side.run(fresh_tensors(seed, *sides, **options)) for side in sides]
         return {
@@ -473,8 +473,8 @@ class Comparison:
         return self._verdict("different", reason, element, position)
 
     def _equal_by_other_laws(self, pair: ResultPair, shown: numpy.ndarray) -> numpy.ndarray:
-        """Which elements may differ only because nothing is known of a function, or because a root
-        or a logarithm is not one of a square.
+        """Which elements may differ only because nothing is known about a function, or because a
+        root or a logarithm is not one of a square.
 
         Args:
             shown: the elements that differ in a run with floats.

@@ -78,10 +78,10 @@ class Conditions:
         self._seen: dict[tuple[Any, ...], bool] = {}
 
     def never(self, counts: Callable[[bool], bool]) -> Iterator[tuple[Any, bool]]:
-        """The conditions that never had an outcome, and the outcomes.
+        """The conditions that never had one of the outcomes, each with that outcome.
 
         Args:
-            counts: whether a condition does, on integers of memory or not.
+            counts: whether a condition counts; receives whether it is on integers of memory.
         """
         several = ((key[-2], key[-1]) for key, seen in self._seen.items() if not seen)
         return (each for each in several if counts(each[0] in self._of_integers))
@@ -183,7 +183,7 @@ class Conditions:
 
 
 # What a condition depends on: None is an outcome that floats or integers of memory decide, and a
-# value is one that only indices and sizes do; ("and", a, b) is made of others.
+# value is one that only indices and sizes do; ("and", a, b) is made from others.
 
 _LOGICAL_OPERATIONS = {mlir.AndIOp: "and", mlir.OrIOp: "or", mlir.XOrIOp: "xor"}
 _PRODUCTS = mlir.MulFOp | mlir.MulIOp
@@ -279,7 +279,7 @@ def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
 
 
 def numbers_of(value: SSAValue) -> Any:
-    """The numbers of a constant as an array, which is empty if a value is not one."""
+    """The numbers of a constant as an array, which is empty if a value is not a number."""
     op = _constant_of(value)
     match op.value if op is not None else None:
         case builtin.FloatAttr() | builtin.IntegerAttr() as number:

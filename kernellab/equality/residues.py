@@ -80,7 +80,7 @@ def _held(variable: ContextVar[Any], value: Held) -> Iterator[Held]:
 
 def uninterpreted_noted() -> AbstractContextManager[set[str]]:
     """Collect the names of the functions that have no law here: equal arguments give equal
-    results, and nothing else is known of them.
+    results, and nothing else is known about them.
     """
     return _held(_uninterpreted, set())
 
@@ -102,7 +102,7 @@ def computing_with(terms: Any) -> AbstractContextManager[object]:
 
 
 def with_terms() -> Any:
-    """The expressions that are computed with, None where residues are."""
+    """The expressions that are computed with, None if residues are."""
     return _terms.get()
 
 
@@ -110,7 +110,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _or_by_terms(function: Function) -> Function:
-    """Let a function be that of `computing_with` where there is one."""
+    """Let a function be that of `computing_with` if there is one."""
 
     @functools.wraps(function)
     def compute(*args: Any, **keywords: Any) -> Any:
@@ -819,8 +819,8 @@ def _logarithms() -> Array:
 
 @_or_by_terms
 def agreement(first: Any, second: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Two arrays of bools: where the results do not differ, and where that is known: they have one
-    of the two residues both.
+    """Two arrays of bools: where the results agree, and where that is known because both have one
+    of the two residues.
     """
     if first.dtype != PAIR or second.dtype != PAIR:
         return numpy.asarray(first == second), numpy.ones(first.shape, numpy.bool_)

@@ -173,7 +173,7 @@ class KernelSide:
         return dict(tensors_in(values))
 
     def rounding(self) -> Mapping[str, float]:
-        """Which part of its results rounding may change, by name, where it is known."""
+        """Which part of its results rounding may change, by name, if it is known."""
         prepared = self.prepared
         return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
 

@@ -1,6 +1,6 @@
 """The errors that KernelLab raises on purpose, and the diagnostics that they are made of.
 
-A diagnostic is what is said of a kernel, a launch or this machine, as words and as data.
+A diagnostic is what is said about a kernel, a launch or this machine, as words and as data.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Change:
 
 
 def _are_indented_alike(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Return whether there are as many lines, each as far to the right, but for empty ones."""
+    """Return whether there are as many lines, each as far to the right, except for empty ones."""
     return len(old) == len(new) and all(
         len(was) - len(was.lstrip()) == len(other) - len(other.lstrip())
         for was, other in zip(old, new, strict=True)
@@ -223,7 +223,7 @@ def json_value(value: Any) -> Any:
         return [json_value(item) for item in value]
     if is_dataclass(value):
         return {item.name: json_value(getattr(value, item.name)) for item in fields(value)}
-    item = getattr(value, "item", None)  # a scalar of NumPy's
+    item = getattr(value, "item", None)  # a scalar of NumPy
     return json_value(item()) if item is not None and getattr(value, "size", 0) == 1 else str(value)
 
 
@@ -296,7 +296,7 @@ class KernelLabError(Exception):
         return str(self.diagnostic)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As data: an error whose words are made of its facts is not made again from its words.
+        # As data: an error whose words are made from its facts is not made again from its words.
         return _without_init, (type(self), self.args), self.__dict__
 
 
@@ -340,7 +340,7 @@ class MissingArguments(ArgumentError):
 
 
 class NotRecorded(ArgumentError, ValueError, LookupError):
-    """A record does not hold what an answer needs; see `Compilation.can_answer`."""
+    """A record does not contain what an answer needs; see `Compilation.can_answer`."""
 
 
 class LayoutError(KernelLabError, ValueError):
@@ -363,9 +363,9 @@ class CompileError(KernelLabError):
     Attributes:
         failed_pass: label of the pass that failed, "ttgir.coalesce", or None if it was not a pass
             or the passes were not watched.
-        kernel: the name of the kernel, "" where it is an IR text.
-        target: the target's name, "" where none had a part in it.
-        reason: what the compiler itself says, "" where it says nothing.
+        kernel: the name of the kernel, "" if it is an IR text.
+        target: the target's name, "" if none had a part in it.
+        reason: what the compiler itself says, "" if it says nothing.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
 
@@ -419,7 +419,7 @@ class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 
     Attributes:
-        last_words: what it printed, the end of it; "" where it took too long.
+        last_words: what it printed, the end of it; "" if it took too long.
         ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" if too slow.
     """
 
@@ -432,7 +432,7 @@ class WorkerError(KernelLabError):
 
 
 class WorkerLost(WorkerError, MachineError):
-    """The worker process could not start, or was killed from outside: no call of it is at fault."""
+    """The worker process could not start, or was killed from outside; its call is not the cause."""
 
 
 class UnsupportedOperation(KernelLabError, NotImplementedError):
@@ -475,7 +475,7 @@ class KernelFault(KernelLabError):
         program: the id of the first program at fault, along x, y, z; None if it is not known.
         programs: the ids of those that it is reported for; empty if they are not known.
         grid: how many programs the launch has, along x, y, z; None if it is not known.
-        lane: position in its tile of the first lane at fault; () where no lane is.
+        lane: position in its tile of the first lane at fault; () if no lane is.
         count: how many lanes are at fault in the programs that ran together.
         more: how many further programs were found at fault.
         values: the values from which the index (or the asserted condition) was computed in that
@@ -535,7 +535,7 @@ class WaitingProgram:
     program: ProgramId
     position: SourcePosition | None
     reading: str
-    """What it read there last, "lock[0] is 1"; "" where that is not known."""
+    """What it read there last, "lock[0] is 1"; "" if it is not known."""
 
     def __str__(self) -> str:
         where = f" at {self.position}" if self.position else ""

@@ -694,7 +694,7 @@ class _FarBuffer:
     Attributes:
         place: what has the value in `NodeRun.computed`.
         kernel: the variable of the kernel that computed it; "" for an operation of torch's; None of
-            an input that was written to, where it is not known.
+            an input that was written to, if it is not known.
         parameter: of the kernel; its arguments are those of the launch.
     """
 

@@ -35,14 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A kernel that Inductor wrote, or a kernel of the user's, in the module that Inductor wrote
-    for it.
+    """A kernel that Inductor wrote, or the user's own, in the module that Inductor wrote for it.
 
     Attributes:
         code: the record of the kernel.
         target: the GPU that it was written for: "sm_90".
-        is_written_here: whether this machine's Inductor wrote it for the user. The module of any
-            other, which a file contains, runs with consent only.
+        is_written_here: whether this machine's Inductor wrote it for the user. A module from a file
+            runs only with consent.
     """
 
     code: KernelCode
@@ -189,7 +188,7 @@ def _measured(kernel: GeneratedKernel) -> dict[str, Any]:
 
 
 def run_code(made: Made) -> Run:
-    """What runs the generated code of a graph, on CPU tensors."""
+    """Return a function that runs the generated code of a graph on CPU tensors."""
     from kernellab.torch_api.generated_code import callable_in
 
     return callable_in(made.lowering.wrapper, launch)
@@ -210,7 +209,7 @@ def launch(kernel: Any, args: Sequence[Any]) -> None:
 def estimated_launches(
     graph: LoweredGraph, kernels: Sequence[GeneratedKernel], capture: GraphCapture
 ) -> Iterator[float | None]:
-    """Yield the estimated microseconds of each launch of a graph, in order; None where an operation
+    """Yield the estimated microseconds of each launch of a graph, in order; None if an operation
     that torch calls has no count. Such an operation counts with the time that its bytes or its
     FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is of a file, or has sizes that
     are symbols.
@@ -348,11 +347,11 @@ class KernelChange:
     Attributes:
         change: "added", "gone", "changed", or "same".
         graph: direction and number of its graph: "forward 0".
-        before, after: its name; "" where a report does not have it.
+        before, after: its name; "" if a report does not have it.
         launches_before, launches_after: how often it is launched.
-        bytes_before, bytes_after: what all its launches move, by Inductor's count; None where it is
+        bytes_before, bytes_after: what all its launches move, by Inductor's count; None if it is
             unknown.
-        microseconds_before, microseconds_after: the estimated time of all its launches; None where
+        microseconds_before, microseconds_after: the estimated time of all its launches; None if
             it was not requested or cannot be estimated.
     """
 
@@ -389,7 +388,7 @@ class ReportDifference(PrintsAsCard):
         return None if None in values else sum(values)
 
     def table(self) -> Any:
-        """One row a kernel, as a pandas DataFrame."""
+        """One row for each kernel, as a pandas DataFrame."""
         return data_frame(self.kernels, column_names(KernelChange))
 
 

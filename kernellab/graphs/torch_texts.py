@@ -67,7 +67,7 @@ SIZES = (
     "guard_added_fast",
     "symbolic_shape_specialization",
 )
-"""What torch says of symbolic sizes."""
+"""What torch says about symbolic sizes."""
 _ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons", GUARD_VALUES)
 _KINDS = ("dynamo_cpp_guards_str", "compilation_metrics", *SIZES)
 

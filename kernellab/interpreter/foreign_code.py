@@ -49,7 +49,7 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
 
 
 def _one_by_one(function: Callable[..., float]) -> Function:
-    """A function of Python's; where it raises for what it cannot give, NaN."""
+    """A function of Python; where it raises for what it cannot give, NaN."""
 
     def of_one(*numbers: float) -> float:
         try:
@@ -216,7 +216,7 @@ def _double_of_words(high: Array, low: Array) -> Array:
 
 
 def _first_one(x: Array) -> Array:
-    """The number of the lowest bit that is on, counted from 1; 0 where none is."""
+    """The number of the lowest bit that is on, counted from 1; 0 if none is."""
     lowest = numerics.unsigned(x & -x)
     return numpy.where(x == 0, 0, 8 * lowest.dtype.itemsize - numerics.leading_zeros(lowest))
 

@@ -228,7 +228,7 @@ def extreme(ufunc: numpy.ufunc, a: Value, b: Value) -> Value:
     zeros = more == 0 if zeros.size == 1 else zeros & (more == 0)
     if not zeros.any():
         return result
-    # The sum of zeros is -0 where both are, which is their maximum.
+    # The sum of zeros is -0 if both are, which is their maximum.
     of_zeros = a + b if ufunc in (numpy.maximum, numpy.fmax) else -(-a - b)
     return numpy.where(zeros, of_zeros, result)
 

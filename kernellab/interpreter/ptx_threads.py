@@ -40,7 +40,7 @@ class Statement:
 
     Attributes:
         text: the statement, without the semicolon.
-        line: of the source, as the last `.loc` before it says; 0 where none does.
+        line: of the source, as the last `.loc` before it says; 0 if none does.
         labels: those before it.
     """
 
@@ -61,7 +61,7 @@ class Function:
     Attributes:
         name: its symbol.
         is_entry: whether a launch starts it; other functions are called.
-        threads: of a program, as `.reqntid` or `.maxntid` says; 0 where neither does.
+        threads: of a program, as `.reqntid` or `.maxntid` says; 0 if neither does.
         statements: its instructions.
         widths: of its registers, in bits.
     """
@@ -187,8 +187,8 @@ class ThreadAccess:
     Attributes:
         place: of the instruction among the function's statements.
         threads: how many there are.
-        address: of every thread, in bytes; None where it depends on data.
-        on: which threads take part; None where that depends on data.
+        address: of every thread, in bytes; None if it depends on data.
+        on: which threads take part; None if that depends on data.
     """
 
     place: int

@@ -94,7 +94,7 @@ def yielded(block: Block) -> tuple[SSAValue, ...]:
 
 
 def sources(value: SSAValue) -> list[SSAValue]:
-    """The values that are handed on to `value`; none where an operation computes it."""
+    """The values that are passed on to `value`; none if an operation computes it."""
     return [
         source for op in _leading_to(value) for source, target in handed_on(op) if target is value
     ]
@@ -215,14 +215,14 @@ State = TypeVar("State")
 
 
 class Domain(Protocol[State]):
-    """What an analysis knows of values, and how that follows from other values.
+    """What an analysis knows about values, and how that follows from other values.
 
     A state becomes only less certain by a join, and that finitely often.
     """
 
     @property
     def entry(self) -> Mapping[SSAValue, State]:
-        """What is known of values from outside: arguments of functions."""
+        """The fact about values from outside: arguments of functions."""
 
     def transfer(
         self, op: Operation, states: Mapping[SSAValue, State]
@@ -237,7 +237,7 @@ class Domain(Protocol[State]):
 
 
 def analyze(operations: Iterable[Operation], domain: Domain[State]) -> dict[SSAValue, State]:
-    """What a domain knows of each value of some operations, whatever way control takes."""
+    """What a domain knows about each value of some operations, whatever way control takes."""
     states = dict(domain.entry)
     steps = [(op, tuple(handed_on(op))) for op in operations]
     changed = True

@@ -113,7 +113,7 @@ class KeepsElements(MovesElements):
 
 @dataclass(frozen=True)
 class Memory(Resource):
-    """A kind of memory: "global memory", which tensors lie in and all programs of a launch see;
+    """A kind of memory: "global memory", which tensors are in and all programs of a launch see;
     "shared memory", a program's own on the chip, mbarriers in it; "tensor memory", Blackwell's for
     accumulators.
     """
@@ -242,7 +242,7 @@ class GlobalAccess(OpTrait):
         return _operands(op, self.where)
 
     def mask_of(self, op: Operation) -> SSAValue | None:
-        """The mask, or None where all lanes are on."""
+        """The mask, or None if all lanes are on."""
         return cast("SSAValue | None", getattr(op, self.mask)) if self.mask else None
 
     def value_of(self, op: Operation) -> SSAValue | None:
@@ -287,7 +287,7 @@ def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
 
 def global_effect(op: Operation) -> Effect | None:
     """What an operation does to global memory: "load", "store", or "atomic", which is both;
-    None where it does nothing that is known.
+    None if it does nothing that is known.
     """
     if has(op, GlobalRead):
         return "atomic" if has(op, GlobalWrite) else "load"
@@ -459,7 +459,7 @@ def argument_name(argument: BlockArgument) -> str | None:
     """The kernel's name for a parameter or a loop's variable, or None.
 
     MLIR prints a name that is not ASCII otherwise (`%_CEB1` for "α"): its location has it as it is.
-    What has none it calls `%arg3`. The variable of a loop that a pass has made anew lies where the
+    What has none it calls `%arg3`. The variable of a loop that a pass has made anew is where the
     loop does, at the names of the loop's results: none is its own.
     """
     loop = argument.block.parent_op()

@@ -119,7 +119,7 @@ class ModuleParser(Parser):
         self._known: dict[str, Any] = {}
 
     def _recall(self, text: str) -> Any:
-        """What a text was read as before; None where it was not read."""
+        """What a text was read as before; None if it was not read."""
         known = _known_everywhere.get(text)
         return self._known.get(text) if known is None else known
 
@@ -194,7 +194,7 @@ class ModuleParser(Parser):
             self._resume_from(match.end())
 
     def _location_of(self, match: re.Match[str]) -> LocationAttr | None:
-        """The location that an alias is defined as; None where the definition is not valid."""
+        """The location that an alias is defined as; None if the definition is not valid."""
         alias, text, line, column, *names = match.groups()
         known = self.attribute_aliases
         if alias in known or not all(name in known for name in names if name):
@@ -291,7 +291,7 @@ def read_module(text: str) -> builtin.ModuleOp:
 
     Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op
     stays generic; so do types and attributes. Nothing is refused for being unknown. Raises
-    xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
+    xdsl.utils.exceptions.ParseError if the text is not MLIR's generic form.
     """
     return ModuleParser(context(), in_order_of_use(text)).parse_module()
 
@@ -300,7 +300,7 @@ def read_attribute(text: str) -> Attribute:
     """The attribute or type that `text` spells out:
     "#ttg.slice<{dim = 1, parent = #ttg.blocked<...>}>", "!tt.ptr<f16>".
 
-    Raises xdsl.utils.exceptions.ParseError where the text is neither.
+    Raises xdsl.utils.exceptions.ParseError if the text is neither.
     """
     parser = ModuleParser(context(), text)
     return parser.parse_type() if text.startswith("!") else parser.parse_attribute()
@@ -308,7 +308,7 @@ def read_attribute(text: str) -> Attribute:
 
 @cache
 def context() -> Context:
-    """The dialects that have typed classes here; what else comes along stays generic."""
+    """A context of the dialects that have typed classes here; everything else stays generic."""
     known = Context(allow_unregistered=True)
     known.load_dialect(builtin.Builtin)
     for dialect in (

@@ -270,7 +270,7 @@ ATOMIC_OPERATIONS = (
 
 
 class AtomicCASOp(IRDLOperation):
-    """Compare and swap; the result is what was there before."""
+    """Compare and swap; the result is the old value."""
 
     name = "tt.atomic_cas"
     traits = traits_def(GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(value="value"))
@@ -352,7 +352,7 @@ class MakeTensorDescOp(IRDLOperation):
 
 
 PADDINGS = ("", "zero", "nan")
-"""What lies outside a descriptor's tensor reads as, by number (MLIR numbers them from 1)."""
+"""What is outside a descriptor's tensor reads as, by number (MLIR numbers them from 1)."""
 
 
 class DescriptorLoadOp(IRDLOperation):

@@ -80,7 +80,7 @@ class Fp4ToFpOp(operations.UnaryOperation):
 
 
 class LocalAllocOp(IRDLOperation):
-    """Shared memory for one tile, filled with `source` where there is one."""
+    """Shared memory for one tile, filled with `source` if there is one."""
 
     name = "ttg.local_alloc"
     traits = traits_def(MemoryAllocEffect(), operations.SharedWrite(), operations.VariesByProgram())

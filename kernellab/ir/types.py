@@ -524,7 +524,7 @@ class AmdWmmaEncoding(Encoding):
     instruction_shape = Field[tuple[int, ...]]("instrShape", (16, 16, 16))
 
 
-# Shared memory: which element lies at which offset
+# Shared memory: which element is at which offset
 
 
 @irdl_attr_definition

@@ -251,7 +251,7 @@ class Reference:
 
     @classmethod
     def of(cls, reference: Any, init: tuple[Any, ...]) -> Reference:
-        """Return a reference; of a class, an object that is made of it with `init`."""
+        """Return a reference; of a class, an object that is made from it with `init`."""
         if not isinstance(reference, type):
             return cls(reference)
         try:

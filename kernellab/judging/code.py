@@ -117,15 +117,15 @@ Call = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """What a confined process is asked for.
+    """What a confined process is to compile.
 
     Attributes:
         code: other people's code.
         calls: the launches to compile the kernel for.
         target: the GPU to compile for.
         debug_info: whether to return the modules with debug records too, for stepping.
-        sources: what the kernel's source is replaced by, one after the other, each for a variant of
-            the kernel; without any, the kernel itself is compiled.
+        sources: the sources of variants, which replace the kernel's one after the other; without
+            any, the kernel itself is compiled.
     """
 
     code: Code
@@ -248,7 +248,8 @@ def _stand_in(value: Any) -> Any:
 
 
 def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """Return what is said of launches to a confined process: no tensor, and no contents of any."""
+    """Return what is said about launches to a confined process: no tensor, and no contents of
+    any."""
     return [
         {name: map_tensors(value, operator.attrgetter("dtype")) for name, value in launch.items()}
         for launch in launches

@@ -52,7 +52,7 @@ def end_on_process_calls() -> None:
 
 
 def unconfined() -> tuple[str, ...]:
-    """Return what this system does not refuse a confined process, in sentences; () where it refuses
+    """Return what this system does not refuse a confined process, in sentences; () if it refuses
     all that it should.
     """
     said = []

@@ -27,7 +27,7 @@ LARGEST = 8_000
 
 @dataclass(frozen=True)
 class JudgedKernel:
-    """What a kernel of a submission takes on a target; None where it is not known.
+    """What a kernel of a submission takes on a target; None if it is not known.
 
     Attributes:
         occupancy: the part of a multiprocessor's warps that are at work at once, 0 to 1.

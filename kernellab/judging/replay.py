@@ -179,7 +179,7 @@ class Replay:
 
     Attributes:
         memory: what the calls work on.
-        computed: a value of torch's that a kernel loaded, as its writer; None if there is none.
+        computed: a value of torch that a kernel loaded, as its writer; None if there is none.
     """
 
     def __init__(self, record: Mapping[str, Any], target: Target, file: str) -> None:

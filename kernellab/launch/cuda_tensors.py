@@ -69,7 +69,7 @@ _session: ContextVar[GpuSession | None] = ContextVar("kernellab_torch_cuda", def
 
 
 def current_session() -> GpuSession | None:
-    """The session that this thread (or asyncio task) is inside of; None where torch answers itself.
+    """The session that this thread (or asyncio task) is inside of; None if torch answers itself.
 
     Where Triton is asked for the real GPU, there is no emulation, and no session either.
     """
@@ -423,7 +423,7 @@ def on_default_device(
 ) -> Any:
     """How torch makes tensors on a default device, but that the GPU is one.
 
-    torch's own mode for that lies above ours or below it, where it sees what torch's functions
+    torch's own mode for that is above ours or below it, where it sees what torch's functions
     make within.
     """
     kwargs = kwargs or {}
@@ -691,7 +691,7 @@ def making(*, on_gpu: bool) -> Iterator[None]:
 
 
 class GpuOperations(OperationMode):
-    """Follows the operations of threads that are inside."""
+    """Follows the operations of the threads that are in the context."""
 
     supports_higher_order_operators = True
 

@@ -300,7 +300,7 @@ def additions(terms: float) -> float:
 
 
 def unit_of(kind: Any) -> float:
-    """Return the largest relative error of one rounding to a floating-point dtype of NumPy's."""
+    """Return the largest relative error of one rounding to a floating-point dtype of NumPy."""
     return float(_finfo(kind).eps) / 2
 
 
@@ -352,7 +352,7 @@ class _Rounding:
 
     Attributes:
         format: a dtype, or the name of a precision.
-        times: how many roundings it is; infinity if that is not known.
+        times: how many roundings it is; infinity if it is not known.
     """
 
     format: Any

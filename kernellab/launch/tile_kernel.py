@@ -64,7 +64,7 @@ _stopped: weakref.WeakKeyDictionary[KernelLabError, BoundLaunch] = weakref.WeakK
 
 
 def keep_stopped(launch: BoundLaunch, error: BaseException) -> None:
-    """Keep a launch as long as the error of KernelLab's that ended it."""
+    """Keep a launch as long as the error of KernelLab that ended it."""
     if isinstance(error, KernelLabError):
         _stopped[error] = launch
 

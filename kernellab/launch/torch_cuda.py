@@ -60,7 +60,7 @@ from kernellab.torch_api.emulation import (
     stated_default_device,
 )
 
-# What `torch.cuda.get_device_properties` says of a target.
+# What `torch.cuda.get_device_properties` says about a target.
 
 
 _STATIC_SHARED = 48 * 1024
@@ -71,7 +71,7 @@ _MOST_THREADS = 1024
 
 
 class DeviceProperties:
-    """As torch's, with the attributes that are known of the target."""
+    """As torch's, with the attributes that are known about the target."""
 
     def __init__(self, target: Target) -> None:
         """Gather what is known."""
@@ -418,7 +418,7 @@ def version_of(target: Target, name: str) -> str | None:
 
 
 def place_said(storage: Any) -> str | None:
-    """What a file says of where a storage is; None leaves it to torch."""
+    """What a file says about where a storage is; None leaves it to torch."""
     untyped = getattr(storage, "_untyped_storage", storage)
     is_there = current_session() is not None and place_of_storage(untyped) == "gpu"
     return str(GPU) if is_there else None
@@ -594,17 +594,17 @@ def _watched(owner: Any, name: str, answer: Callable[..., Any]) -> Replacement:
 
 
 def _is_built(is_built: Callable[[], bool], _session: GpuSession) -> bool:
-    """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
+    """Whether torch was built for a GPU: torch itself continues to use what such a build has."""
     return is_built() or not sys._getframe(3).f_globals.get("__name__", "").startswith("torch.")
 
 
 def _untouched(_session: GpuSession, _mode: Any) -> bool:
-    """Whether tracing keeps off the GPU, as it does where there is none."""
+    """Whether tracing keeps off the GPU, as it does if there is none."""
     return True
 
 
 class _Versions(ModuleType):
-    """`torch.version`, which says of what torch was built for."""
+    """`torch.version`, which says about what torch was built for."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("cuda", "hip"):

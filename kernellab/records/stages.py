@@ -82,7 +82,7 @@ class Stages(Mapping[str, Stage]):
         """What could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
+        """The stage of that name; raises NoSuchStage, a KeyError, if there is none."""
         stage = self._stages.get(name) if is_one_of(name, self._stages) else None
         if stage is None:
             raise errors.NoSuchStage(
@@ -196,7 +196,7 @@ class PassRun:
     changed: bool
     """Whether the module's text, locations included, is another one than before."""
     op_counts_before: Mapping[str, int]
-    """Op name -> how many of them the module held; empty where there is no module of MLIR."""
+    """Op name -> how many of them the module held; empty if there is no module of MLIR."""
     op_counts_after: Mapping[str, int]
     text: StoredText = field(repr=False, compare=False)
     """The module after the pass, with its locations; equal texts are one object."""
@@ -267,7 +267,7 @@ class SourceMap:
 
     def lines(self, from_stage: str, to_stage: str, line: int | errors.SourcePosition) -> Lines:
         """The lines of `to_stage` that are related to a line of `from_stage`:
-        () where there is none.
+        () if there is none.
 
         From "source", a line means the code on it and what was inlined there; to "source",
         a helper's line comes with the lines that called it, as far as they are in the kernel's

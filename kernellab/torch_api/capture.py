@@ -123,7 +123,7 @@ class Backend:
 
         Args:
             answering: entered while something is decided for the GPU.
-            config: options of Inductor's.
+            config: options of Inductor.
             levels: whether primitive operations and passes are recorded, which takes time.
             runner: what runs a graph that was lowered whole; others run in ATen operations.
             runs_code: whether that is the generated code, so that strides of its outputs count.
@@ -288,7 +288,7 @@ class Backend:
     # Beside this process
 
     def _begin_beside(self, made: Made, work: Callable[[], LoweredGraph]) -> None:
-        """Have a graph lowered while the call goes on in ATen operations, which need nothing of
+        """Have a graph lowered while the call continues in ATen operations, which need nothing of
         that. Of its passes those over the joint graph are noted with it, and with no other.
         """
         for earlier in self._pending[: max(0, len(self._pending) + 1 - usable_cores())]:
@@ -352,7 +352,7 @@ _ASKS_FOR_TIMES = ("_should_pad", "should_pad_bench")
 
 
 def _pads_untimed(*_args: Any, **_keywords: Any) -> bool:
-    """Whether products are padded where nothing can be timed."""
+    """Whether products are padded if nothing can be timed."""
     return bool(getattr(_config, "force_shape_pad", False))
 
 
@@ -393,7 +393,7 @@ def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
 
 def _said(problem: BaseException) -> str:
-    """An error of torch's in its last words, with the place in torch where it came up."""
+    """An error of torch in its last words, with the place in torch where it came up."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(problem).__name__}: {problem}{where}"
@@ -438,7 +438,7 @@ def capture(
     seconds: float | None = None,
     more: Sequence[CallArguments] = (),
 ) -> Captured:
-    """Call a function under torch.compile, and its gradient where that is asked for; then once more
+    """Call a function under torch.compile, and its gradient if that is asked for; then once more
     with each of the arguments in `more`.
 
     After `seconds` it is stopped: what was captured until then is there.
@@ -631,7 +631,7 @@ class WatchedBackend:
 
         Args:
             backend: as torch.compile calls one.
-            options: for it, as torch.compile hands them on; none where empty.
+            options: for it, as torch.compile hands them on; none if empty.
             levels: whether primitive operations are recorded.
         """
         self.captured = Captured()
@@ -720,7 +720,7 @@ def _graph_direction(inputs: Sequence[Any]) -> str:
 
 
 def compiled_by() -> Any:
-    """What `torch.compile` made that the backend which calls this is called for; None where
+    """What `torch.compile` made that the backend which calls this is called for; None if
     something else calls it.
     """
     wrapper: Any = torch._TorchCompileWrapper
@@ -731,5 +731,5 @@ def compiled_by() -> Any:
 
 
 def compilation_id() -> str:
-    """Dynamo's number of what is compiled: "0/1"; "" where nothing is."""
+    """Dynamo's number of what is compiled: "0/1"; "" if nothing is."""
     return str(torch._guards.CompileContext.current_compile_id() or "").strip("[]")

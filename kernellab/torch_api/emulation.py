@@ -1,7 +1,7 @@
-"""What an emulated GPU uses of torch: modes, operations and their decompositions, queries of torch
-itself, what torch gets from its extension module about a GPU, and autocast.
+"""The private names of torch that emulating a GPU needs: modes, operations and their
+decompositions, torch's queries of itself and of its extension module, and autocast.
 
-Torch's compiler is not imported here, which takes seconds.
+Torch's compiler is not imported here, because that takes seconds.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def identity_of(storage: torch.UntypedStorage) -> int:
 
 
 def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The indices and the values of a sparse tensor; nothing of a layout that has none."""
+    """The indices and the values of a sparse tensor; empty if its layout does not have them."""
     if tensor.layout is torch.sparse_coo:
         return tensor._indices(), tensor._values()
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -319,7 +319,7 @@ _decompositions: Any = torch._decomp
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """The function that computes an operation by others; None where torch has none."""
+    """The function that computes an operation by others; None if torch has none."""
     function: Callable[..., Any] | None = _decompositions.decomposition_table.get(operation)
     if function is None and operation._can_decompose():
         return operation.decompose  # type: ignore[no-any-return]
@@ -411,7 +411,7 @@ def let_operations_be_traced(*, in_copy: bool = False) -> None:
     """Have torch's operations take tensors that are traced as being on a GPU.
 
     Each asks for a guard that switches to the tensor's GPU. A build of torch for CUDA has one that
-    does nothing where no GPU is; a build for the CPU has none: there that of the meta device
+    does nothing without a GPU; a build for the CPU has none: there that of the meta device
     is used, which does nothing either. It lasts as long as the process. A version of torch that
     is not known is left alone; its operations then refuse to be traced.
 

@@ -141,7 +141,7 @@ def target_name(node: torch.fx.Node) -> str:
 
 
 def tensors_of_launch(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:
-    """Parameters and nodes of what a node launches that is a kernel of the user's, and writes to
+    """Parameters and nodes of what a node launches that is a kernel of the user, and writes to
     some of these nodes' values.
     """
     if str(node.target) == "triton_kernel_wrapper_mutation":
@@ -273,7 +273,7 @@ def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def move_graph(
     module: torch.fx.GraphModule, old: torch.device, new: torch.device
 ) -> torch.fx.GraphModule:
-    """Have a graph, in place, be of another device: what it makes, and what is known of its
+    """Have a graph, in place, be of another device: what it makes, and what is known about its
     values. Its code is written anew by who runs it (`recompile`).
     """
 
@@ -294,7 +294,7 @@ def move_graph(
 
 
 def of_device(value: Any, old: torch.device, new: torch.device) -> Any:
-    """A traced tensor's like on another device; anything else as it is."""
+    """Return an empty tensor like a traced one on another device; anything else unchanged."""
     if not isinstance(value, torch.Tensor) or value.device.type != old.type:
         return value
     if not isinstance(value, _fakes.FakeTensor):
@@ -434,7 +434,7 @@ def _modules_of(function: Any) -> list[torch.nn.Module]:
 
 
 def _is_other(tensor: torch.Tensor, before: torch.Tensor) -> bool:
-    """Whether a tensor has other bits than its copy. A kernel of Triton's that writes to a tensor
+    """Whether a tensor has other bits than its copy. A kernel of Triton that writes to a tensor
     leaves its version as it is.
     """
     if tensor.layout is not torch.strided or not has_values(None, (tensor,), {}):

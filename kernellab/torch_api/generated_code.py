@@ -1,5 +1,5 @@
-"""The code that Inductor generates: loaded and run where no GPU is, with notes of the values that
-it computes; and marks of the same values on traced graphs.
+"""The code that Inductor generates: loaded and run without a GPU, with notes of the values that it
+computes; and marks of the same values on traced graphs.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _is_of_no_value(call: ast.Call) -> bool:
     return ast.unparse(call.func).startswith(_MAKES_NOTHING)
 
 
-# Modules that Inductor writes, loaded and run where no GPU is.
+# Modules that Inductor writes, loaded and run without a GPU.
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache

@@ -53,7 +53,7 @@ from kernellab.torch_api import fx_graphs
 from kernellab.torch_api.fx_graphs import copied
 from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 
-# What max-autotune would choose from: each template of Inductor's in each config; torch's own
+# What max-autotune would choose from: each template of Inductor in each config; torch's own
 # operation. Nothing is timed: the first template is taken.
 
 _selection: Any = torch._inductor.select_algorithm
@@ -62,7 +62,7 @@ _selection: Any = torch._inductor.select_algorithm
 @contextmanager
 def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
     """While active, what Inductor would time is added to `candidates`, and the first template
-    is taken; where there is none, the first.
+    is taken; if there is none, the first.
     """
 
     def choose(
@@ -97,7 +97,7 @@ def _candidate(operation: str, place: int, choice: Any, is_taken: bool) -> Candi
 
 
 def _text(read: Callable[[], Any]) -> str:
-    """What a choice says of itself, in a line; "" where it says nothing."""
+    """What a choice says about itself, in a line; "" if it says nothing."""
     try:
         return " ".join(str(read() or "").split())
     except (AttributeError, NotImplementedError):
@@ -126,7 +126,7 @@ CONFIG: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1, "c
 
 @dataclass(frozen=True)
 class Mutation:
-    """A launch of a kernel of the user's.
+    """A launch of a kernel of the user.
 
     Attributes:
         node: the post-grad node that launches it.
@@ -163,7 +163,7 @@ class Lowering:
 
 
 class _PassWatch:
-    """Notes each FX pass of Inductor's: texts are written of graphs that a pass has changed."""
+    """Notes each FX pass of Inductor: texts are written of graphs that a pass has changed."""
 
     def __init__(self, passes: list[GraphPass]) -> None:
         self._passes = passes
@@ -428,7 +428,7 @@ def _origins(nodes: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _values(nodes: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Name of a buffer, and of the post-grad node whose value it is, where one is known."""
+    """Name of a buffer, and of the post-grad node whose value it is, if one is known."""
     for part in (part for node in nodes for part in node.get_nodes()):
         for buffer in part.get_outputs():
             origin = buffer.node.get_origin_node()
@@ -481,16 +481,16 @@ def lower(
     here: torch.device,
     is_run: bool,
 ) -> None:
-    """Have Inductor write the code of a graph for the GPU that is answered for.
+    """Have Inductor write the code of a graph for the emulated GPU.
 
     Args:
-        module: of the GPU already; it stays as it is.
-        inputs: its traced inputs, of either device.
-        keywords: what `compile_fx` gives to its inner compiler.
+        module: on the GPU already; it is not changed.
+        inputs: its traced inputs, on either device.
+        keywords: the arguments that `compile_fx` passes to its inner compiler.
         config: Inductor's options.
-        lowering: where everything is noted, also what was reached before an error.
-        here: where inputs are that count as being on the GPU.
-        is_run: the code is what will run, so that strides of its outputs count.
+        lowering: records everything, including what was reached before an error.
+        here: the device of the inputs that count as being on the GPU.
+        is_run: whether the code will run, so that the strides of its outputs matter.
     """
 
     def compile_to_module(graph: Any) -> Any:
@@ -568,7 +568,7 @@ def kernel_sources(wrapper: str) -> Iterator[tuple[str, str, str]]:
                 yield variable, function, source
 
 
-# Optimizations of Inductor's, switched off.
+# Optimizations of Inductor, switched off.
 
 UNFUSED: dict[str, Any] = {"max_fusion_size": 1}
 """Options with which the scheduler fuses nothing: every pair "exceeds max fusion"."""

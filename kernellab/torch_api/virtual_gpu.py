@@ -1,5 +1,5 @@
-"""A GPU that does not exist, for torch.compile: what it is, calls whose tensors count as being on
-it, decompositions that see it, and attention as it has it.
+"""A virtual GPU for torch.compile: its properties, calls whose tensors count as being on it, and
+the decompositions and the attention that it selects.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def _format_of_cudnn(x: torch.Tensor, weight: torch.Tensor, _backend: Any) -> to
 
 
 def _interface(properties: Any) -> type:
-    """Return the interface of a kind of device for Dynamo and Inductor: torch's own, but for what
-    it took from `torch.cuda` before, or would remember.
+    """Return the interface of a kind of device for Dynamo and Inductor: torch's own, except for
+    what it took from `torch.cuda` before, or would remember.
     """
 
     class Worker(_interfaces.CudaInterface.Worker):  # type: ignore[misc]
@@ -138,7 +138,7 @@ def _forget_answers() -> None:
     _hints.DeviceProperties.create.cache_clear()
 
 
-# A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
+# A call whose tensors count as a GPU's: what it makes on "cuda" is where they are, and
 # `torch.autocast("cuda")` casts them.
 
 _copy: Any = torch.ops.aten._to_copy.default
@@ -146,12 +146,13 @@ _fakes: Any = torch._subclasses.fake_tensor
 _flex: Any = torch.nn.attention.flex_attention
 
 _places: list[torch.device | None] = [None]
-"""Where what is made on the GPU lies; None for there. The last one counts."""
+"""The devices on which tensors of the GPU are made; None for the GPU. The last entry counts."""
 
 
 @contextmanager
 def gpu_tensors_lie(place: torch.device | None) -> Iterator[None]:
-    """While active, what is traced as made on the GPU lies in another place; None for there."""
+    """While active, tensors that tracing makes on the GPU are put on another device; None for the
+    GPU."""
     _places.append(place)
     try:
         yield
@@ -572,7 +573,7 @@ _MOST_STATES = 4096
 
 
 def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:
-    """What dropout draws with: nothing is drawn for it where nothing is dropped."""
+    """The generator of dropout, which draws nothing if nothing is dropped."""
     if dropout == 0 or like.is_meta:
         return torch.zeros((), dtype=torch.int64, device=like.device)
     number = next(reversed(_states), 0) + 1

@@ -32,11 +32,11 @@ class TraceDifference(Difference):
     Attributes:
         kind: "value", "shape" (of a variable), "path" (of a run), "output" (an element), or None.
         step: of the first trace; of an output, the last step that wrote the element.
-        other_step: of the second trace, where there is one.
+        other_step: of the second trace, if there is one.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
         programs: that were compared, where they are not the whole grid; else ().
-        obstacle: why there was nothing to compare; "" where something was.
+        obstacle: why there was nothing to compare; "" if something was.
     """
 
     kind: Parting | None = None
@@ -165,7 +165,7 @@ class _Comparison:
             self._allowed = max(self._allowed, coarser)
 
     def of_program(self, program: Program) -> TraceDifference | None:
-        """Where the runs of a program part; None where they agree."""
+        """Where the runs of a program part; None if they agree."""
         beside = iter(self._theirs.steps_of(program))
         for step in self._ours.steps_of(program):
             if self._same_source:
@@ -316,7 +316,7 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 def difference_of_values(
     name: str, ours: Any, theirs: Any, allowed: Tolerances
 ) -> TraceDifference | None:
-    """Where two values of a variable differ; None where they agree."""
+    """Where two values of a variable differ; None if they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
         ours, theirs = ours.offsets, theirs.offsets
     numbers = numpy.ndarray | numpy.generic | bool | int | float

@@ -123,7 +123,7 @@ class LastWriter:
     """Hears of a run's accesses which program writes one byte last.
 
     Attributes:
-        program: its id; None where none does.
+        program: its id; None if none does.
     """
 
     def __init__(self, address: int) -> None:
@@ -151,7 +151,7 @@ class LastWriter:
 
 
 def writing_step(trace: Trace, wrong: Difference) -> steps.Step | None:
-    """The last step of a trace that writes an element; None where none does."""
+    """The last step of a trace that writes an element; None if none does."""
     offset = trace.arguments[wrong.name].offset_of(wrong.index)
     for step in reversed(trace.steps):
         for access in step.accesses:
@@ -223,7 +223,7 @@ class TracedLaunch:
         return trace
 
     def last_writer(self, argument: str, index: tuple[int, ...]) -> steps.Program | None:
-        """The program that writes an element last, of a further run; None where none does."""
+        """The program that writes an element last, of a further run; None if none does."""
         call = replace(self.call, values=self.to_work_on())
         tensor = dict(tensors_in(call.values))[argument]
         heard = LastWriter(tensor[index].data_ptr())
@@ -241,8 +241,8 @@ class TracedLaunch:
         operations: bool,
         added: steps.Program | None = None,
     ) -> tuple[Trace, steps.Program | None]:
-        """One run, and its trace. `arguments`: with the tensors that the run may write. Returns the
-        trace; and the program that was not traced and ended the run by a fault, where one did.
+        """Run the launch once. `arguments`: with the tensors that the run may write. Returns the
+        trace, and the program that ended the run by a fault if it was not traced.
         """
         call, values = replace(self.call, values=arguments), ValueStore(exact_bytes)
         recorder = Recorder(values, MOST_STEPS, steps.compiled_sources(self.kernel))

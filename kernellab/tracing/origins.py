@@ -180,7 +180,7 @@ _MOST_GAPS = 4
 class ReplayedMemory:
     """The memory of an argument, to which steps write.
 
-    It lies here as in the launch, gaps included, so that an element's place needs no working out;
+    It is here as in the launch, gaps included, so that an element's place needs no working out;
     in reading order where the gaps are too large, or strides go backwards.
     """
 
@@ -200,7 +200,7 @@ class ReplayedMemory:
     def write(self, step: Step, arguments: Mapping[str, TracedArgument]) -> None:
         """Do what a step did; `arguments` are all there are.
 
-        Raises NotRecorded where a write was too large to be kept.
+        Raises NotRecorded if a write was too large to be kept.
         """
         for access, further in step.writes(self._argument, arguments):
             places, written = access.elements + further, access.written()

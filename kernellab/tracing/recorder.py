@@ -47,7 +47,7 @@ from kernellab.tracing.steps import (
 from kernellab.tracing.values import TilePointer, ValueStore
 
 MOST_STEPS = 200_000
-"""A trace ends after so many steps; the run goes on."""
+"""A trace ends after so many steps; the run continues."""
 
 
 @dataclass
@@ -333,11 +333,11 @@ class Recorder:
         """The line that runs is about to access memory.
 
         Args:
-            buffer: the argument's; None where the memory belongs to none.
+            buffer: the argument's; None if the memory belongs to none.
             argument: its name, "" for none.
             itemsize: bytes of an element.
             offsets: elements from the tensor's first to each that is accessed, without a program
-                axis; addresses in bytes where there is no argument.
+                axis; addresses in bytes if there is no argument.
             mask: which lanes take part; None for all.
         """
         step = self._running
@@ -365,7 +365,7 @@ class Recorder:
 
     @property
     def current_step(self) -> int | None:
-        """The number that the step which runs now has if it ends now; None where none runs."""
+        """The number that the step which runs now has if it ends now; None if none runs."""
         runs = bool(self.open) and self.open[-1].step is not None
         return self._count if runs and len(self.steps) < self._most else None
 
@@ -436,7 +436,7 @@ class Recorder:
 
 
 def _partial(mask: Any) -> numpy.ndarray | None:
-    """The mask as an array; None where every lane is on."""
+    """The mask as an array; None if every lane is on."""
     if mask is None or mask.all():  # a mask that is symbolic knows without its elements
         return None
     return numpy.asarray(mask)
@@ -663,7 +663,8 @@ class TracingHook:
         return kept
 
     def back_to(self, frame: FrameType | None) -> None:
-        """Code of `frame` goes on, maybe the library's: helpers that it called have returned."""
+        """Leave the helpers that `frame`, which may be the library's, called and that have
+        returned."""
         recorder = self._recorder
         running = [opened.running for opened in recorder.open]
         while frame is not None and frame not in running:

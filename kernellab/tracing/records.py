@@ -178,7 +178,7 @@ class Trace(Sequence[Step]):
     def find(
         self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False
     ) -> Step | None:
-        """The first step after which a condition on the variables holds; None where there is none.
+        """The first step after which a condition on the variables holds; None if there is none.
 
         Args:
             condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at
@@ -385,7 +385,7 @@ class Trace(Sequence[Step]):
         return difference_of_outputs(self, other, rtol, atol)
 
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
-        """What an argument holds after a step: an array of the tensor's shape.
+        """The contents of an argument after a step, as an array of the tensor's shape.
 
         Raises:
             ArgumentError: no tensor of the launch has that name.

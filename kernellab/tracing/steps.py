@@ -135,7 +135,7 @@ class AffineLanes:
 
     def runs(self) -> numpy.ndarray | None:
         """(first, how many) of each run of places that follow each other, ascending, int64;
-        None where places may come twice or out of order, so that every lane must be looked at.
+        None if places may come twice or out of order, so that every lane must be looked at.
         """
         if 0 in self.extents:
             return numpy.zeros((0, 2), numpy.int64)
@@ -173,7 +173,7 @@ class Access:
         argument: the argument whose memory it goes to; "" for memory of no argument.
         itemsize: bytes of an element.
         lanes: where the elements are: see `indices`.
-        mask_number: number of the mask among the trace's values; None where every lane takes part.
+        mask_number: number of the mask among the trace's values; None if every lane takes part.
         written_number: number of what memory holds afterwards, lane by lane; None for a load.
     """
 
@@ -208,7 +208,7 @@ class Access:
 
     @property
     def mask(self) -> numpy.ndarray | None:
-        """Which lanes take part; None where all do."""
+        """Which lanes take part; None if all do."""
         if self.mask_number is None:
             return None
         return numpy.asarray(self.values[self.mask_number].exact())
@@ -265,7 +265,7 @@ class Access:
         return math.prod(self._extents)
 
     def runs(self) -> numpy.ndarray | None:
-        """`AffineLanes.runs` of all lanes; None where there is a mask, or no pattern."""
+        """`AffineLanes.runs` of all lanes; None if there is a mask, or no pattern."""
         if self.mask_number is None and isinstance(self.lanes, AffineLanes):
             return self.lanes.runs()
         return None
@@ -341,7 +341,7 @@ class Step:
         of each of its writes to an argument; of lanes with the same number the last one counts.
 
         `arguments` are all there are: a write through one that shares memory
-        with this one counts too. Raises NotRecorded where a write was too large to be kept.
+        with this one counts too. Raises NotRecorded if a write was too large to be kept.
         """
         for access, further in self.writes(argument, arguments):
             inside, numbers = argument.numbered(access.elements + further)
@@ -385,7 +385,7 @@ class AsyncOperation:
         buffers: the memory on the chip that it reads or writes: "stages[1]".
         awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
         issued: number of the step that issued it.
-        completed: number of the step in which it completed; None where it never did.
+        completed: number of the step in which it completed; None if it never did.
     """
 
     name: str
@@ -402,7 +402,7 @@ class AsyncOperation:
         return self.buffers or (self.awaits.rpartition(" of ")[2],)
 
     def state(self, step: int) -> str:
-        """ "issued", "pending" or "complete" after a step; "" where it is not in flight."""
+        """ "issued", "pending" or "complete" after a step; "" if it is not in flight."""
         return state_in_flight(self.issued, self.completed, step)
 
     @property
@@ -443,7 +443,7 @@ class TracedArgument:
     Attributes:
         name: the parameter's name; of a descriptor too.
         shape, strides: strides in elements.
-        storage: number of the memory that it lies in; arguments that share memory have the same.
+        storage: number of the memory that it is in; arguments that share memory have the same.
         start: bytes from the storage's first to the tensor's.
     """
 
@@ -455,7 +455,7 @@ class TracedArgument:
     start: Annotated[int, Limits(-(2**48), 2**48)] = 0
 
     def offset_of(self, index: tuple[int, ...]) -> int:
-        """Return how many elements an element lies behind the tensor's first in memory."""
+        """Return how many elements an element is behind the tensor's first in memory."""
         return sum(place * stride for place, stride in zip(index, self.strides))
 
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
@@ -491,7 +491,7 @@ class TracedArgument:
         self, indices: numpy.ndarray
     ) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:
         """Where in the tensor elements of its storage are. `indices`: elements from the tensor's
-        first, int64, in one dimension. Returns which of them lie in the tensor, and for these the
+        first, int64, in one dimension. Returns which of them are in the tensor, and for these the
         index along each dimension.
         """
         rest = indices.copy()
@@ -534,7 +534,7 @@ class TracedFault:
 
     Attributes:
         kind: the error's class: "OutOfBounds", "Deadlock", ...
-        position: the line, where it is known.
+        position: the line, if it is known.
         step: number of the step that it happened in; None in a program that was not traced.
     """
 
@@ -717,7 +717,7 @@ def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` is on a line; None where they cannot be read."""
+    """The lines of the function whose `def` is on a line; None if they cannot be read."""
     block = _block(tuple(source_lines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 

@@ -53,7 +53,7 @@ THUMBNAIL_SIDE = 64
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known of every value, however large.
+    """What is known about every value, however large.
 
     Attributes:
         shape: () for a scalar.
@@ -263,7 +263,7 @@ class StoredValue:
         digest: equal for equal values, and only for them.
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
-        data: the array, or its elements compressed; None where only a summary is kept.
+        data: the array, or its elements compressed; None if only a summary is kept.
     """
 
     kind: Kind
@@ -381,7 +381,7 @@ class StoredValue:
             self.data = compressed(self.data)
 
     def packed(self) -> bytes | None:
-        """The compressed data; None where only a summary is kept."""
+        """The compressed data; None if only a summary is kept."""
         if isinstance(self.data, numpy.ndarray):
             return compressed(self.data)
         return self.data
@@ -481,10 +481,10 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
 
 
 class ValueStore:
-    """Values by number. One that comes again, or equals an earlier one, is kept once.
+    """Values by number. Equal values are kept once.
 
     Adding is cheap: a value is compared and summarized when it is needed,
-    or when much has come together. The values that are added must not change afterwards.
+    or when many have accumulated. The values that are added must not change afterwards.
     """
 
     def __init__(

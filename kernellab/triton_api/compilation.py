@@ -87,7 +87,7 @@ class CompiledKernel:
     """The backend's options in force, and what it found out:
     "shared" (bytes), "name" (the entry's symbol), ..."""
     assembler_log: str | None = field(default=None, repr=False)
-    """What `ptxas -v` said; None where no one listened."""
+    """What `ptxas -v` said; None if it was not recorded."""
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:

@@ -123,7 +123,7 @@ def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
 
     `breakpoint()` becomes `pass`, which generates no code on a GPU; `is_breakpoint` still knows it.
     `print(x)` becomes `print("x", x)`, which is `tl.device_print`: what is printed follows the text
-    before it, or its own expression where there is none. Several texts make several prints.
+    before it, or its own expression if there is none. Several texts make several prints.
     """
     rewritten: ast.Module = _Rewriter().visit(tree)
     return rewritten
@@ -296,7 +296,7 @@ def recording_debug_info() -> Iterator[list[DebugRecord]]:
 
 
 def current_records() -> list[DebugRecord] | None:
-    """Return the list that this thread's debug records go to; None where none are recorded."""
+    """Return the list that this thread's debug records go to; None if none are recorded."""
     return _current.get()
 
 

@@ -57,7 +57,7 @@ from kernellab.triton_api.targets import COLUMNS_OF_THE_FILE, column_from_one
 
 
 def machine_error(error: Exception, lead: str, printed: str = "") -> MachineError | None:
-    """What an error says of this machine; None where it is the kernel's, or the compiler's.
+    """What an error says about this machine; None if it is the kernel's, or the compiler's.
 
     Args:
         lead: what cannot be done: "The compiler cannot run".
@@ -109,7 +109,7 @@ def is_machines_fault(error: BaseException) -> bool:
 
 @contextmanager
 def translated_machine_errors(lead: str) -> Iterator[None]:
-    """Turn what is this machine's fault into a MachineError; everything else goes on as it is."""
+    """Turn errors that are this machine's fault into a MachineError; all others propagate."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError) as error:
@@ -199,7 +199,7 @@ def translated_errors(
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
                 raise fault from error
             raise _assembler_error(error, kernel, target, printed) from error
-        except Exception as error:  # also of LLVM, and of constant functions of the user's
+        except Exception as error:  # also of LLVM, and of constant functions of the user
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
@@ -283,7 +283,7 @@ def _refused(
 
 
 def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
-    """What the front end complains of, and what to do about it ("" where its words say it)."""
+    """What the front end complains of, and what to do about it ("" if its words say it)."""
     if isinstance(error.node, str) and str(error.src).startswith("invalid "):
         # Triton gives words and a name in place of a source and its node.
         return str(error.src), _other_name(error.node)
@@ -370,7 +370,7 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
 def _foreign_function_error(
     error: Exception, kernel: Any, target: Target, attempt: Attempt | None
 ) -> CompileError | None:
-    """What Triton says of torch.relu and its like, before it looks at any line."""
+    """What Triton says about torch.relu and its like, before it looks at any line."""
     words = f"{type(error).__name__}: {error}"
     for function in reachable_functions(kernel):
         call = None if is_in_library(definition_of(function).file) else foreign_call(function)
@@ -515,7 +515,8 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
     the file and line as they are, the column that of the AST node.
 
     A location in no function of the kernel's (in Triton's library, or unknown)
-    becomes the kernel's `def` line; one in a TTGIR text stays: who has the text can say more.
+    becomes the kernel's `def` line; one in a TTGIR text is kept, because a caller that has the text
+    can map it.
     """
     if file.endswith(TTGIR_FILE_SUFFIX):
         return SourcePosition(file, line, column)
@@ -524,7 +525,7 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
 
 
 def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
-    """A place in a function of the kernel's, with the file's column (from 1); else None."""
+    """A place in a function of the kernel, with the file's column (from 1); else None."""
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")

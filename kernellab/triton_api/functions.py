@@ -48,7 +48,7 @@ def definition_of(function: Any) -> SourcePosition:
 
 def source_now(function: Any) -> str | None:
     """The source, decorators included, of the JIT function that now has this one's name
-    where it was defined; None where nothing has.
+    where it was defined; None if nothing has.
 
     A cell that ran again, or a module that was loaded again, puts another function in its place.
     """
@@ -96,7 +96,7 @@ def _lines_in_file(function: Any) -> tuple[str, errors.CompiledLines | None]:
 
 
 def function_sources(kernel: Any, others: Iterable[Any] = ()) -> tuple[FunctionSource, ...]:
-    """The kernel, the functions of the user's that it may call, and `others` with theirs, with the
+    """The kernel, the functions of the user that it may call, and `others` with theirs, with the
     lines that Triton compiles; those that are in no file or cell left out.
     """
     functions = {
@@ -142,7 +142,7 @@ def _is_edited(function: Any) -> bool:
 
 
 def format_edited(function: Any) -> str:
-    """What is said of a function whose file was edited, in a sentence or two."""
+    """What is said about a function whose file was edited, in a sentence or two."""
     return errors.format_edited(definition_of(function).file, function.__name__)
 
 

@@ -48,13 +48,13 @@ class MadeOf:
     """What a kernel was made of at some time; a new object whenever that differs.
 
     Attributes:
-        functions: the kernel and every JIT function of the user's that it reaches, with the sources
+        functions: the kernel and every JIT function of the user that it reaches, with the sources
             that Triton compiles.
-        names: (scope, name, value) of each function, class and module of the user's that these
+        names: (scope, name, value) of each function, class and module of the user that these
             name, and of names that stood for nothing.
         cells: of those, the ones that functions capture.
         constants: (its name in the kernel, scope, name, value) of each global, and of what is taken
-            of modules of the user's. Triton looks after the kernel's own globals only.
+            of modules of the user. Triton looks after the kernel's own globals only.
     """
 
     functions: tuple[tuple[Any, str], ...]
@@ -170,7 +170,7 @@ def _forget(kernel: Any, made: MadeOf) -> None:
 def _is_equal(first: Any, second: Any) -> bool:
     try:
         return type(first) is type(second) and bool(first == second)
-    except Exception:  # of a class of the user's
+    except Exception:  # of a class of the user
         return False
 
 
@@ -210,7 +210,7 @@ class _Walk:
             self._follow(path, value)
 
     def _follow(self, path: tuple[str, ...], value: Any) -> None:
-        """What is taken of a name: functions, and attributes of modules of the user's."""
+        """What is taken of a name: functions, and attributes of modules of the user."""
         depth = 1
         while isinstance(value, ModuleType) and not is_of_library(value) and depth < len(path):
             scope, name = vars(value), path[depth]
@@ -325,7 +325,7 @@ class _Description:
 # cell can be imported nowhere.
 #
 # A function of a kernel's goes with its code, the source that Triton compiles (whatever its file
-# says by now) and the globals that it names; of a module of the user's, which may be another by
+# says by now) and the globals that it names; of a module of the user, which may be another by
 # now where it arrives, what is taken of it. Triton's own functions, and libraries, go by name.
 # Where it arrives, a kernel has the same source, lines and file, and so the same place in
 # Triton's cache.
@@ -416,7 +416,7 @@ def _kind(function: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _PartOfModule:
-    """What a function takes of a module of the user's."""
+    """What a function takes of a module of the user."""
 
     name: str
     contents: Mapping[str, Any]

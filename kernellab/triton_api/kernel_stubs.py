@@ -49,7 +49,7 @@ class GivenModule:
 
     Attributes:
         text: the module in MLIR's generic form, as the front end left it.
-        debug_text: the same with debug records; "" where there are none.
+        debug_text: the same with debug records; "" if there are none.
         records: what the debug records say.
     """
 
@@ -59,7 +59,7 @@ class GivenModule:
 
 
 def facts_of(kernel: Any) -> list[dict[str, Any]]:
-    """Describe a kernel and the functions of the user's that it may call, the kernel first."""
+    """Describe a kernel and the functions of the user that it may call, the kernel first."""
     return [
         _facts(function) for function in reachable_functions(kernel) if not is_of_library(function)
     ]

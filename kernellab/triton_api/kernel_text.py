@@ -32,7 +32,7 @@ class Literal:
 
 
 def literal_of(value: Any) -> Literal | None:
-    """An expression for a literal, a type or a layout of Triton's, or a sequence; else None."""
+    """An expression for a literal, a type or a layout of Triton, or a sequence; else None."""
     if isinstance(value, tl.constexpr):
         return _call("triton.language.constexpr", {"": value.value})
     if isinstance(value, tl.dtype):
@@ -216,7 +216,7 @@ class _Writer:
             self.missing.add(shown)
 
     def _add_module(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
-        """Add a module of the user's: what is used of it, in a separate text."""
+        """Add a module of the user: what is used of it, in a separate text."""
         (name, *attributes), value = wanted.path, wanted.value
         there = self._text_of(vars(value))
         if (

@@ -49,7 +49,7 @@ class TileType:
 
     @property
     def in_memory(self) -> bool:
-        """Whether it lies in shared or tensor memory."""
+        """Whether it is in shared or tensor memory."""
         return self.type.startswith("!ttg.memdesc")
 
 

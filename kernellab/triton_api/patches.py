@@ -256,7 +256,7 @@ class _Ir:
 
 
 _LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
-"""What the backends do to a module of LLVM's, in the order in which they do it."""
+"""What the backends do to a module of LLVM, in the order in which they do it."""
 
 
 class LlvmReached(Exception):

@@ -103,7 +103,7 @@ _SMALLEST_KERNEL = (
 
 def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
     """Run the stages on a module of the front end's until it is one of LLVM's dialect:
-    what only cleans up after that, and LLVM itself, has nothing to say of the kernel.
+    what only cleans up after that, and LLVM itself, has nothing to say about the kernel.
 
     Args:
         backend, parsed: Triton's backend, and the options that it parsed.

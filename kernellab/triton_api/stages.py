@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
 def with_ascii_comments(ptx: str) -> str:
-    """The text with escapes for what is not ASCII in its comments; all else stays as it is."""
+    """The text with escapes for what is not ASCII in its comments; all else is not changed."""
     if ptx.isascii():
         return ptx
     return _COMMENT.sub(

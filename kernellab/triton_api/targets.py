@@ -173,7 +173,7 @@ def ast_source_class(kernel: Any) -> Any:
 
 def compiler_key(target: Target) -> str:
     """What else Triton's compiler depends on, as it is part of its cache's key: the versions of
-    its tools, and the environment variables that it reads; "" if that is not known.
+    its tools, and the environment variables that it reads; "" if it is not known.
     """
     said: list[str] = []
     # A tool that is not there is said when it is needed.

@@ -204,7 +204,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
     )
     try:
         amount: Any = plain_scalar(given(values) if callable(given) else given)
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         raise ArgumentError(
             what_it_raised(f"The function {name}=", error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,

@@ -293,7 +293,7 @@ class Timing:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """Return the value below which `part` of the ordered values lie, linearly interpolated."""
+    """Return the value below which `part` of the ordered values are, linearly interpolated."""
     place = part * (len(ordered) - 1)
     below = math.floor(place)
     above = math.ceil(place)

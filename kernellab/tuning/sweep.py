@@ -458,7 +458,7 @@ class Entry:
     task: bytes
     """A packed Task; b"" for a config that cannot be launched at all."""
     setup: Setup | None
-    """What it needs to run; None where it is only compiled."""
+    """What it needs to run; None if it is only compiled."""
     identity: tuple[Any, ...]
     """What its outcome depends on, in addition to what all configs depend on."""
     refused: Dropped | None = None

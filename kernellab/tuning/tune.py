@@ -90,7 +90,7 @@ def tune(
 
     Configs compile in separate processes, several at a time. With CUDA tensors, each config is then
     run, compared and timed in a process that owns the GPU, on copies of the arguments; a config
-    that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are
+    that hangs or crashes is dropped, and the sweep continues. With tensors on the CPU, configs are
     compiled for the target and checked on the interpreter, and nothing is timed. With types
     ("*fp16:16") instead of values, configs are only compiled. The arguments do not change.
 
@@ -274,7 +274,7 @@ def _timed_baselines(
         for name, run in baselines.items():
             try:
                 times[name] = time_baseline(run, method)
-            except Exception as error:  # a baseline is a function of the user's
+            except Exception as error:  # a baseline is a function of the user
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
@@ -387,7 +387,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
     names = {**given, **config.values}
     try:
         return bool(prune(names))
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         raise ArgumentError(
             what_it_raised(f"prune, called for {config},", error),
             advice=called_with_a_dict(prune, names, _PRUNING),

@@ -538,7 +538,7 @@ class Tuning(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel has another source since the sweep; False if that is not known."""
+        """Whether the kernel has another source since the sweep; False if it is not known."""
         if self.live is None or self.live.kernel is None:
             return False
         plain = innermost(self.live.kernel)

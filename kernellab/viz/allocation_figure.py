@@ -350,7 +350,7 @@ def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, 
 
 
 def format_bytes(size: float) -> str:
-    """ "48 KiB", "512 B", "1.5 KiB"."""
+    """ Format a number of bytes: "48 KiB", "512 B", "1.5 KiB"."""
     return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size:.4g} B"
 
 

@@ -59,7 +59,7 @@ _CODE = ("line", "called from", "values", "computed from", "change")
 
 
 def tone_of(diagnostics: Iterable[Diagnostic]) -> Tone:
-    """The tone of all of them: that of the worst; "pass" where there is none."""
+    """The tone of all of them: that of the worst; "pass" if there is none."""
     tones = {_TONES.get(diagnostic.severity, "") for diagnostic in diagnostics}
     return next((tone for tone in ("fail", "warn", "") if tone in tones), "pass")
 
@@ -286,7 +286,7 @@ def _cost(finding: CostFinding) -> str:
 
 
 def _busy_table(diagnosis: Diagnosis) -> Table:
-    """How long each part of the GPU is busy, the busiest first; empty where no time is known."""
+    """How long each part of the GPU is busy, the busiest first; empty if no time is known."""
     whole = diagnosis.microseconds or 0.0
     estimate = diagnosis.estimate
     least = {part.name: part.at_least for part in estimate.parts} if estimate else {}
@@ -311,7 +311,8 @@ def _busy_bar(busy: float, at_least: float) -> Bar:
 
 
 def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
-    """What is known of a finding, below its cost; a line's source and an advice are shown once."""
+    """What is known about a finding, below its cost; a line's source and an advice are shown
+    once."""
     table = diagnostic_table(finding, finding_links({"finding": number}, finding))
     if table.rows and table.rows[0][0] == "line":
         source = table.rows[0][1]
@@ -334,7 +335,7 @@ _OF_KERNELS = ("kernel", "time", "", "findings", "first")
 
 @card_of.register
 def diagnoses_card(diagnoses: Diagnoses) -> Card:
-    """One row a kernel, with its first finding."""
+    """One row for each kernel, with its first finding."""
     shares = diagnoses.shares or (None,) * len(diagnoses)
     rows = [
         (

@@ -27,7 +27,8 @@ _IN_THE_WAY = {
 
 @card_of.register
 def answer_card(answer: Answer) -> Card:
-    """The steps as a ladder, where it goes wrong, and what is said of it; its hints are folded."""
+    """The steps as a ladder, where it goes wrong, and what is said about it; its hints are
+    folded."""
     tables = [
         replace(_diagnostic_table(answer, number, diagnostic), is_wide=True)
         for number, diagnostic in enumerate(answer.diagnostics)

@@ -27,7 +27,7 @@ from kernellab.viz.kernels import comparison_card, kernel_card
 from kernellab.viz.kit.data import Answer, Handler
 from kernellab.viz.kit.view import Card, Table, View, view_of
 
-# What is known of a kernel besides its compilation, laid over the explorer: findings of a check,
+# What is known about a kernel besides its compilation, laid over the explorer: findings of a check,
 # costs of accesses, a profile.
 #
 # Each kind of evidence becomes notes on lines of the kernel and numbers on lines of a stage; the
@@ -51,8 +51,8 @@ class Annotations:
 
 @singledispatch
 def annotations_of(given: object, compilation: Compilation) -> Annotations:
-    """What evidence says of a compilation, by the class of the evidence. Raises ArgumentError: it
-    is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
+    """What evidence says about a compilation, by the class of the evidence. Raises ArgumentError:
+    it is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
     profile of other machine code.
     """
     del compilation
@@ -66,7 +66,7 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
 
 
 def file_of(compilation: Compilation) -> str:
-    """The kernel's file; "" where the record has none."""
+    """The kernel's file; "" if the record has none."""
     return compilation.source_map.file if compilation.can_answer("source_map") else ""
 
 
@@ -104,7 +104,7 @@ def metric_of(
 
 
 def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
-    """What all evidence says of a compilation. Raises ArgumentError: a value is not evidence, or
+    """What all evidence says about a compilation. Raises ArgumentError: a value is not evidence, or
     belongs to another kernel or compilation; ProfileError: a profile of other machine code.
     """
     return _together([annotations_of(evidence, compilation) for evidence in given])
@@ -272,7 +272,7 @@ def _access_metrics(
 def _ttgir_lines(
     compilation: Compilation, accesses: Sequence[GlobalAccess | SharedAccess]
 ) -> list[int] | None:
-    """The line of each operation in the TTGIR; None where one is not there."""
+    """The line of each operation in the TTGIR; None if one is not there."""
     if "ttgir" not in compilation.stages:
         return None
     known = lines_of_operations(compilation.stages["ttgir"].text)
@@ -424,11 +424,11 @@ def failure_cards(error: CompileError) -> list[Card]:
 
 _MOST_LINES = 150
 _MOST_LETTERS = 240
-"""What a still shows of a kernel, and of what the compiler says of one of its lines."""
+"""What a still shows of a kernel, and of what the compiler says about one of its lines."""
 
 
 def _source_cards(compilation: Compilation) -> list[Card]:
-    """The kernel under its file's line numbers, with what the compiler says of each line."""
+    """The kernel under its file's line numbers, with what the compiler says about each line."""
     source, notes = explorer_sides.source_and_notes(compilation)
     if not source.content:
         return []
@@ -446,7 +446,8 @@ def _source_cards(compilation: Compilation) -> list[Card]:
 def annotation_cards(
     compilation: Compilation, annotations: Annotations, side: str = ""
 ) -> list[Card]:
-    """What annotations say of a compilation, where they say anything; `side` names it among two."""
+    """What annotations say about a compilation, where they say anything; `side` names it among
+    two."""
     if not annotations.notes and not annotations.metrics:
         return []
     return [annotation_card(compilation, annotations, side)]
@@ -497,7 +498,7 @@ class Explorer(View):
             return Answer({"problem": "the view has no such text"})
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data, without the largest texts of passes where it would be more."""
+        """The packed data, without the largest texts of passes if it would be too large."""
         return lightened(self.data, most_bytes)
 
 

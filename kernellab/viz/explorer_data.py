@@ -48,7 +48,7 @@ class PassData:
     effect: Effect
     seconds: float
     ops_before: int
-    """0 where there is no module of MLIR."""
+    """0 if there is no module of MLIR."""
     ops_after: int
     op_changes: Mapping[str, int]
     """Operation -> how many more of them there are after it."""
@@ -70,7 +70,7 @@ class SourceMapData:
 
 @dataclass(frozen=True)
 class MarginNote:
-    """Something said of a line of the kernel: a remark of the compiler, a finding, an error."""
+    """Something said about a line of the kernel: a remark of the compiler, a finding, an error."""
 
     severity: Severity
     words: str
@@ -78,7 +78,7 @@ class MarginNote:
     line: int
     """In the kernel's file, as the source text has it; 0 for the whole kernel."""
     advice: str = ""
-    """What to try; "" where there is nothing to say."""
+    """What to try; "" if there is nothing to say."""
     said: str = ""
     """The compiler's own words, where `words` say the same in plainer ones."""
 
@@ -144,7 +144,7 @@ class IrSide:
 
 @dataclass(frozen=True)
 class PassPairData:
-    """A pass of either side: its number in `IrSide.passes`, None where it did not run."""
+    """A pass of either side: its number in `IrSide.passes`, None if it did not run."""
 
     label: str
     left: int | None
@@ -161,7 +161,7 @@ class IrView(ViewData):
     sides: tuple[IrSide, ...]
     """One, or two that are compared."""
     pairs: tuple[PassPairData, ...]
-    """The passes of both sides lined up; empty where there is one side."""
+    """The passes of both sides lined up; empty if there is one side."""
     pass_notes: Mapping[str, str]
     """Name of a pass -> what it does."""
     metric: str
@@ -191,7 +191,7 @@ def _split(side: IrSide, texts: list[str]) -> IrSide:
 
 
 def lightened(view: IrView, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes where it would be more bytes."""
+    """The packed data, without the largest texts of passes if it would be too large."""
     data = packed(view)
     while len(data) > most_bytes and (left := _texts_of_passes(view)):
         # Halve what is left of the passes' texts before packing again:

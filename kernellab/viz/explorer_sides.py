@@ -226,7 +226,7 @@ def failure_title(error: CompileError) -> str:
 
 
 def _first_metric(side: IrSide) -> str:
-    """How many machine instructions were made from each line, where that is known."""
+    """How many machine instructions were made from each line, if that is known."""
     names = [metric.name for metric in side.metrics]
     return "instructions" if "instructions" in names else next(iter(names), "")
 
@@ -323,7 +323,7 @@ REDEFINED = (
     "The kernel has been redefined since it was compiled. This is the compilation of the source "
     "that is shown here."
 )
-"""What the explorer says of a kernel whose cell ran again with other text."""
+"""What the explorer says about a kernel whose cell ran again with other text."""
 
 
 def _side(compilation: Compilation, name: str) -> IrSide:
@@ -379,7 +379,7 @@ def _notice(compilation: Compilation) -> str:
 
 
 def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[MarginNote, ...]]:
-    """The kernel's lines, and what is said of them in their margin."""
+    """The kernel's lines, and what is said about them in their margin."""
     source_map = _source_map(compilation)
     notes = _notes(compilation, remarks_of(compilation), source_map.file)
     return kernel_source(compilation, source_map), tuple(notes)
@@ -399,7 +399,7 @@ def _map_data(source_map: SourceMap) -> SourceMapData:
 
 
 def _known(compilation: Compilation, capability: str) -> Any:
-    """What a compilation has under a name; None where the record does not hold what that needs,
+    """What a compilation has under a name; None if the record does not hold what that needs,
     the kernel has no tiles, MLIR refuses a text that somebody edited, or a binary is damaged.
     """
     if not compilation.can_answer(capability):

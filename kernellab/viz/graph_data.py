@@ -20,7 +20,7 @@ class LinkedText:
     level: int
     """Number in `GraphView.levels`."""
     words: str
-    """What it is, beside its level's name: "model.py"; "" where that says it all."""
+    """What it is, beside its level's name: "model.py"; "" if that says it all."""
     text: TextData
     spans: tuple[int, ...]
     """First line, last line, element; first line, ... Lines count from 1."""
@@ -44,7 +44,8 @@ class GraphLevel:
     name: str
     words: str
     remark: str
-    """Why there is nothing of it, or how far its provenance reaches; "" where nothing is to say."""
+    """Why there is nothing of it, or how far its provenance reaches; "" if there is nothing to
+    say."""
     above: int
     """Number of the level that `origins` are of; -1 for none."""
     is_drawn: bool
@@ -53,7 +54,7 @@ class GraphLevel:
     facts: tuple[str, ...]
     """Its shape, what it moves, ..."""
     bytes: tuple[int, ...]
-    """Of what it makes, which its users read; 0 where that is not known."""
+    """Of what it makes, which its users read; 0 if it is not known."""
     inputs: tuple[tuple[int, ...], ...]
     origins: tuple[tuple[int, ...], ...]
     lines: tuple[int, ...]
@@ -62,7 +63,7 @@ class GraphLevel:
     """Numbers in `all_groups`; -1 for none."""
     all_groups: tuple[GroupData, ...]
     tab_ids: tuple[str, ...]
-    """Where the IR of the kernel is; "" where there is none. Empty for levels without kernels."""
+    """Where the IR of the kernel is; "" if there is none. Empty for levels without kernels."""
     places: tuple[int, ...]
     """Of a kernel's line its number in the kernel's module; empty for other levels."""
 
@@ -89,7 +90,7 @@ class GraphChain:
     name: str
     """ "forward 0"."""
     remark: str
-    """Where it stopped, and why; "" where it did not."""
+    """Where it stopped, and why; "" if it did not."""
     levels: tuple[int, ...]
     """Numbers in `GraphView.levels`: each level is before the levels made of it."""
     fusions: tuple[FusionRow, ...]

@@ -33,7 +33,7 @@ _DIAGNOSIS = Link(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a launch beside its compilation; None where it is not known yet."""
+    """What is known about a launch beside its compilation; None if it is not known yet."""
 
     findings: Findings | None = None
     diagnosis: Diagnosis | None = None
@@ -41,7 +41,7 @@ class Verdict:
 
 def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
     """The tiles of a kernel: its checks and its estimated time, occupancy, registers. `verdict`:
-    what is known of its launch; None leaves out the first two tiles.
+    what is known about its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
     return [*tiles, *_occupancy(compilation), *_registers(compilation)]
@@ -174,8 +174,8 @@ def kernel_card(
     notes: Iterable[str] = (),
     verdict: Verdict | None = None,
 ) -> Card:
-    """The card of a kernel: tiles with what it takes and what is known of its launch, what to fix
-    first; folded below them how it was launched and what each stage of the compiler made.
+    """The card of a kernel: tiles with what it takes and what is known about its launch, what to
+    fix first; folded below them how it was launched and what each stage of the compiler made.
 
     Args:
         run: the launch that the compilation's types come from, if any.

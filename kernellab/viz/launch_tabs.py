@@ -55,10 +55,10 @@ _OF_RECORD = ("answer", "stopped")
 
 
 class LaunchTabs(TabGroup):
-    """The tabs of one launch: what is known of it, and what can be found out.
+    """The tabs of one launch: what is known about it, and what can be found out.
 
     Args:
-        find: gives the launch, to be made again; None where there is none any more.
+        find: gives the launch, to be made again; None if there is none any more.
         records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
     """
 
@@ -130,7 +130,7 @@ class LaunchTabs(TabGroup):
         return compilation
 
     def record(self, tab_id: str) -> Any:
-        """What a function of the package says of the launch: the record that a tab shows.
+        """What a function of the package says about the launch: the record that a tab shows.
 
         Raises KernelLabError if the launch is no longer available, or as that function does.
         """
@@ -175,7 +175,7 @@ class LaunchTabs(TabGroup):
         return place
 
     def _step_of(self, finding: Finding) -> At:
-        """The step of the trace that a finding is seen at; nothing where none is."""
+        """The step of the trace that a finding is seen at; nothing if none is."""
         trace: Trace = self._records["steps"]
         program = finding.programs[0] if finding.programs else None
         steps = [
@@ -393,13 +393,13 @@ def beside(view: View, record: Any) -> View:
 
 
 def _joined(view: View, record: Any, tab_id: str) -> View:
-    """A view that leads to others of the same launch, where there are some."""
+    """A view that leads to others of the same launch, if there are some."""
     tabs = tabs_for(record)
     return view if tabs is None else tabs.add(tab_id, view)
 
 
 def displayed(record: Any) -> View | None:
-    """The live view of a profile or a layout, or a record's live card; None where the card is
+    """The live view of a profile or a layout, or a record's live card; None if the card is
     shown.
     """
     is_drawn = isinstance(record, Layout) and record.element_count <= LARGEST
@@ -421,7 +421,7 @@ def displayed(record: Any) -> View | None:
 
 
 class _Known(NamedTuple):
-    """What a record says of its launch."""
+    """What a record says about its launch."""
 
     tab_id: str
     find: FindLaunch
@@ -435,7 +435,7 @@ def tabs_for(record: Any) -> LaunchTabs | None:
 
 
 def tab_of(record: Any) -> str:
-    """The tab_id that the view of a record is; "" for none."""
+    """The tab_id of a record's view; "" if it has none."""
     known = _known(record)
     return "" if known is None else known.tab_id
 

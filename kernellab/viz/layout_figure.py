@@ -367,7 +367,7 @@ def _draw_labels(
     painted: Sequence[Sequence[str | None]],
     cell: float,
 ) -> None:
-    """All labels in letters of one size, or none where they would be too small."""
+    """All labels in letters of one size, or none if they would be too small."""
     if not labels:
         return
     # The fifth that is left is what keeps the numbers of neighbors apart.

@@ -118,7 +118,7 @@ def conversions_card(conversions: Conversions) -> Card:
 
 
 def format_conversion(conversion: Conversion) -> str:
-    """What a conversion says of itself, with files' names: a long path would hide the rest."""
+    """What a conversion says about itself, with files' names: a long path would hide the rest."""
     words = str(conversion)
     neighbors = (*conversion.forced_by, *conversion.wanted_by)
     for position in (conversion.position, *(neighbor.position for neighbor in neighbors)):
@@ -194,7 +194,7 @@ class TileData:
     shape: tuple[int, ...]
     memory: Memory
     element_bits: int
-    """0 where the layout stands for elements of any size."""
+    """0 if the layout stands for elements of any size."""
     encoding: str
     inputs: tuple[LayoutInput, ...]
     """The first varies fastest where inputs are counted through."""
@@ -218,9 +218,9 @@ class LayoutView(ViewData):
     right: int | None
     """Number of the tile that it is compared with."""
     conversion: str
-    """What the compiler does to get from one to the other, where that is known."""
+    """What the compiler does to get from one to the other, if that is known."""
     colors: str = ""
-    """What it is colored by at first: "warp", "bank"; "" where no one says."""
+    """What it is colored by at first: "warp", "bank"; "" if it is not known."""
 
 
 LARGEST = 1 << 20
@@ -361,7 +361,7 @@ def tile_view(
 
 
 def _checked_colors(by: str | None, tiles: Sequence[TileData]) -> str:
-    """What the view is to be colored by at first; "" where no one says."""
+    """What the view is to be colored by at first; "" if it is not known."""
     offered = list(dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
     check_color(by, offered)
     return by or ""

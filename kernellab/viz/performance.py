@@ -127,7 +127,7 @@ def _number(value: float | None) -> str:
 _WHOLE = 1000
 """From here on parts of one do not matter."""
 
-# The card of a sweep: the fastest configs, what the compiler says of them, and why others were
+# The card of a sweep: the fastest configs, what the compiler says about them, and why others were
 # dropped.
 
 MOST_ROWS = 10
@@ -157,7 +157,7 @@ def untimed_order(tuning: Tuning) -> str:
 
 
 def to_measure(tuning: Tuning) -> list[Trial]:
-    """The configs to measure first on a GPU; none where times or no estimates are known."""
+    """The configs to measure first on a GPU; none if times or no estimates are known."""
     if tuning.is_timed or not has_estimates(tuning):
         return []
     return by_compiler(tuning.trials)[:TO_MEASURE]
@@ -244,7 +244,7 @@ def sweep_answer(tuning: Tuning) -> str:
 
 
 def format_sweep(tuning: Tuning) -> tuple[str, ...]:
-    """What is to be said of a sweep as a whole, in sentences."""
+    """What is to be said about a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return (*ahead, *format_best(tuning), *notes)
@@ -287,7 +287,8 @@ def _unchecked(tuning: Tuning) -> list[str]:
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    """A row a config, a column a parameter: names in every row would be wider than a page."""
+    """A row for each config, a column a parameter: names in every row would be wider than a
+    page."""
     varying = varying_parameters([trial.candidate.values for trial in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
@@ -340,7 +341,7 @@ def _baselines(tuning: Tuning) -> Table:
 
 
 def _dropped(tuning: Tuning) -> Table:
-    """Each reason once, with how many configs it met and what was said of the first."""
+    """Each reason once, with how many configs it met and what was said about the first."""
     dropped = [trial for trial in tuning.trials if trial.outcome.dropped is not None]
     counts = Counter(trial.outcome.dropped.reason for trial in dropped if trial.outcome.dropped)
     rows = []

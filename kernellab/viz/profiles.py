@@ -110,7 +110,7 @@ class ProfileView(ViewData):
     """What bars may show, first the first: "cycles"; without a GPU, what was counted."""
     kernels: tuple[KernelCosts, ...]
     scopes: TableData | None
-    """The tree of scopes; None where it is one kernel."""
+    """The tree of scopes; None if it is one kernel."""
     timeline: TimelineData | None
     notes: tuple[str, ...]
     """How it was measured."""
@@ -211,7 +211,7 @@ def _lines(
     kernel: ProfiledKernel | None,
     wholes: Mapping[str, float],
 ) -> tuple[CostLine, ...]:
-    """The lines of one file. Of the kernel's own file all of its lines, where they are known."""
+    """The lines of one file. Of the kernel's own file all of its lines, if they are known."""
     source: dict[int, str] = {}
     if kernel is not None and kernel.source:
         source = dict(enumerate(kernel.source.split("\n"), kernel.line))
@@ -281,7 +281,7 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
 
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
-    """The line and the operation that took most of the first kernel; "" where there are none."""
+    """The line and the operation that took most of the first kernel; "" if there are none."""
     pairs = [(line, cost) for line in kernels[0].lines for cost in line.costs] if kernels else []
     if not pairs:
         return ""
@@ -299,7 +299,7 @@ _MOST_ROWS, _MOST_EVENTS = 128, 60_000
 
 
 def timeline_of(events: Events | None) -> TimelineData | None:
-    """The events row by row; None where there are fewer than two."""
+    """The events row by row; None if there are fewer than two."""
     if events is None or len(events) < 2:
         return None
     order = numpy.lexsort((events.start, events.warp, events.program))
@@ -443,7 +443,7 @@ def _bars(lines: Sequence[CostLine]) -> list[Bar]:
 
 
 def _scopes(profile: Profile) -> Table | None:
-    """The tree of scopes, without lines where these have a table; None where it is one kernel."""
+    """The tree of scopes, without lines where these have a table; None if it is one kernel."""
     root = _without_lines(profile.root) if profile.line_records else profile.root
     count = sum(1 for _ in root.walk())
     if profile.line_records and count <= 2:

@@ -52,7 +52,7 @@ class Stepper(View):
         return step_handlers(self.data)
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data, without the largest tiles and tensors where it would be more."""
+        """The packed data, without the largest tiles and tensors if it would be too large."""
         return lightened(self.data, most_bytes)
 
     def text(self) -> str:

@@ -26,7 +26,7 @@ class ElementsData:
     dtype: str
     """ "float32", "float64", "bool", "int8" to "uint64"; narrower floats are float32 here."""
     at: int
-    """Where the first is; elements lie one after the other, little-endian."""
+    """Where the first is; elements are one after the other, little-endian."""
     averaged: bool
     """Whether this is a small picture of averages, and not the elements themselves."""
     rows: int
@@ -36,7 +36,7 @@ class ElementsData:
 
 @dataclass(frozen=True)
 class StepValue:
-    """A value that variables had; equal ones are here once."""
+    """A value of variables; equal values are stored once."""
 
     type: str
     """ "float32[64, 64]"."""
@@ -48,7 +48,7 @@ class StepValue:
     elements: ElementsData | None
     """None for what has none, and where they were left out."""
     left_out: str
-    """Why there is not every element, in words; "" where there is."""
+    """Why there is not every element, in words; "" if there is."""
     in_kernel: bool
     """Whether a live kernel sends every element on request."""
 
@@ -70,7 +70,7 @@ class StepFrame:
     function: str
     place: str
     source: int | None
-    """Number in `StepperView.sources`; None where no source is known."""
+    """Number in `StepperView.sources`; None if no source is known."""
     program: tuple[int, int, int]
     partition: str
     """The group of warps that runs it, "" in kernels that are not warp-specialized."""
@@ -152,10 +152,10 @@ class ArgumentData:
     """Its range before the first step."""
     shape: tuple[int, ...]
     elements: ElementsData | None
-    """Before the first step; None where there is nothing to see.
+    """Before the first step; None if there is nothing to see.
     Where they are averaged, places of accesses and writes are cells of the picture."""
     left_out: str
-    """Why there is not every element, in words; "" where there is."""
+    """Why there is not every element, in words; "" if there is."""
     in_kernel: bool
     """Whether a live kernel sends every element on request."""
 
@@ -293,7 +293,7 @@ def narrowed(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def elements_of(array: numpy.ndarray, bytes_: Bytes) -> ElementsData | None:
-    """Elements as they are; None where there is nothing to see."""
+    """Elements as they are; None if there is nothing to see."""
     if not array.size:
         return None
     rows, columns = picture_extents(array.shape, _FOLD)
@@ -425,7 +425,7 @@ class Cells:
     def means(
         self, flat: numpy.ndarray, numbers: numpy.ndarray
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The cells of the rows and columns that elements lie in, ascending,
+        """The cells of the rows and columns that elements are in, ascending,
         and the mean of each, float32. `flat` are all elements in reading order; places left over
         in the last row repeat the last one.
         """
@@ -472,7 +472,7 @@ class SmallTensor:
 
 
 _READ_AT_ONCE = 1 << 22
-"""Elements; where more lie around those that were written, the whole picture is drawn anew."""
+"""Elements; where more are around those that were written, the whole picture is drawn anew."""
 
 
 def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:

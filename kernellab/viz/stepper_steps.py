@@ -58,7 +58,7 @@ _LEAST_SPACE = 10_000
 
 
 def lightened(view: StepperView, most_bytes: int) -> bytes:
-    """The packed data, without the largest tiles and tensors where it would be more."""
+    """The packed data, without the largest tiles and tensors if it would be too large."""
     data = packed(view)
     space = len(view.numbers)
     while len(data) > most_bytes and space > _LEAST_SPACE:
@@ -478,7 +478,7 @@ class _Maker:
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
 
     def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray | None:
-        """What an argument holds before the first step that is shown; None where that, or what it
+        """What an argument holds before the first step that is shown; None if that, or what it
         holds after a later one, was not kept. `stored` is what was kept of it last before.
         """
         if not stored.is_exact:
@@ -497,7 +497,7 @@ class _Maker:
         return stored.copied().reshape(argument.shape)
 
     def _before(self, name: str, step: int) -> numpy.ndarray | None:
-        """What an argument holds before a step; None where too much was written to it."""
+        """What an argument holds before a step; None if too much was written to it."""
         try:
             return self._trace.memory(name, step - 1)
         except NotRecorded:

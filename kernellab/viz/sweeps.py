@@ -99,7 +99,7 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
 
 
 def _space_to_measure(tuning: Tuning) -> str:
-    """The configs to measure first as a line of Python; "" where there are none. Texts of a file
+    """The configs to measure first as a line of Python; "" if there are none. Texts of a file
     that stand for values are not Python that a reader should run.
     """
     candidates = [
@@ -257,7 +257,7 @@ class ConfigData:
     number: int
     """Its number in the sweep, as the table has it."""
     values: tuple[float | str | None, ...]
-    """By `SweepData.parameters`; None where the config has no such parameter."""
+    """By `SweepData.parameters`; None if the config has no such parameter."""
     standing: Standing
     us: float | None
     lower: float | None
@@ -276,7 +276,7 @@ class ConfigData:
     limited_by: str
     matrix: str
     checked: str
-    """What its results were found equal to; "" where no one looked."""
+    """What its results were found equal to; "" if they were not compared."""
     unchecked: str
     """Why no one could; "" for others."""
     dropped: str
@@ -284,7 +284,7 @@ class ConfigData:
     why: str
     """In full, its error message."""
     untimed_rank: int = 0
-    """Its place where nothing was timed; see `ranking.by_compiler`."""
+    """Its place if nothing was timed; see `ranking.by_compiler`."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class SweepData:
     machine: str
     launch: str
     answer: str
-    """The fastest config, or the one with the lowest estimate; "" where nothing is known."""
+    """The fastest config, or the one with the lowest estimate; "" if nothing is known."""
     words: tuple[str, ...]
     parameters: tuple[str, ...]
     varying: tuple[str, ...]

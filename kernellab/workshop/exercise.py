@@ -202,7 +202,7 @@ class FirstDifference(Difference):
         inputs: the elements that it was computed from, by argument, in the order in which the
             kernel first read them, including those that its address depends on. If several programs
             add to the element, those that the last program read. () if it depends on no element;
-            None if that is not known.
+            None if it is not known.
     """
 
     case: str = ""

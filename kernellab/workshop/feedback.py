@@ -1,4 +1,4 @@
-"""What an answer says of a student's kernel: the first wrong element and its inputs, what the
+"""What an answer says about a student's kernel: the first wrong element and its inputs, what the
 kernel costs, how evenly its programs share the work, and the change that makes it right.
 """
 
@@ -394,7 +394,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a launch left: tensors by parameter, whether it went on after accesses out of bounds,
+    """What a launch left: tensors by parameter, whether it continued after accesses out of bounds,
     and which elements are wrong.
     """
 

@@ -101,7 +101,7 @@ class Case:
             the launch count as uninitialized.
         constants: the kernel's constexprs.
         step: what a kernel that fails here, but not before, does not do yet: "the mask of the
-            keys"; "" where the sizes say it.
+            keys"; "" if the sizes say it.
         hint: the first hint about that step, from 1.
     """
 
@@ -627,7 +627,7 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
         yield _product(tile, inputs, m, n, k)
 
 
-# Gluon: one program, whose tiles lie one after the other.
+# Gluon: one program, whose tiles are one after the other.
 
 
 def square_table(draw: Draw) -> Iterator[Case]:

@@ -160,7 +160,7 @@ class _Touch:
 
 
 class _Clocks:
-    """What the groups of warps of a warp-specialized program know of each other's past: a group
+    """What the groups of warps of a warp-specialized program know about each other's past: a group
     hands on what it knows when it arrives at an mbarrier, to those that wait there later.
 
     Attributes:
@@ -1028,7 +1028,7 @@ def _bytes(tile: SharedTile) -> tuple[Array, Array]:
 
 
 def _offsets(run: CheckedRun) -> dict[Operation, int]:
-    """Where the compiler puts each allocation in shared memory, in bytes; none where all are made
+    """Where the compiler puts each allocation in shared memory, in bytes; none if all are made
     before anything is asynchronous, so that no two of them have the same place.
     """
     operations = [

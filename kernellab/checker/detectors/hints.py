@@ -65,7 +65,7 @@ class HintCall:
 def call_of_hint(
     kernel: Any, hint: str, made: operations.Location | None, name: str | None
 ) -> SourcePosition | None:
-    """Where `hint` was given to a value; None where the source does not show it.
+    """Where `hint` was given to a value; None if the source does not show it.
 
     Args:
         made: where the value was made; None for one that a loop carries.

@@ -42,7 +42,7 @@ class Result:
     case: Case
     checks: Sequence[OutputCheck]
     remark: str
-    """A fact about the outputs in words, "" where there is none."""
+    """A fact about the outputs in words, "" if there is none."""
     run: Run
     """The first run, whose outputs were checked."""
     first_seconds: float

@@ -65,7 +65,7 @@ class _State:
 
 @dataclass
 class _Module:
-    """What the analysis knows of the module."""
+    """What the analysis knows about the module."""
 
     views: allocations.Views
     before: dict[Block, _State] = field(default_factory=dict)

@@ -97,7 +97,7 @@ def round_up_to_words(size: int) -> int:
 
 
 def counted_bytes(opcodes: Mapping[str, int], layout: RegisterLayout) -> int:
-    """What the machine code hands on when each instruction runs once; 0 where it has none."""
+    """What the machine code hands on when each instruction runs once; 0 if it has none."""
     instructions = sum(many for opcode, many in opcodes.items() if opcode.startswith(_HANDING))
     return instructions * threads(layout) * WORD
 
@@ -271,7 +271,7 @@ class _Explanation:
         )
 
     def _shared_bytes(self, means: Means) -> int:
-        """The tile, where all of it goes through shared memory; else the scratch space."""
+        """The tile, if all of it goes through shared memory; else the scratch space."""
         if means != "shared memory":
             return 0
         if isinstance(self._op, (ttg.ConvertLayoutOp, *_INTO_SHARED)):

@@ -297,7 +297,7 @@ class WarpAccesses:
     """The accesses of a module by tiles of pointers or single ones, by their operations.
 
     Args:
-        target: the GPU; what atomics take at once is said of NVIDIA's.
+        target: the GPU; what atomics take at once is said about NVIDIA's.
     """
 
     def __init__(self, module: builtin.ModuleOp, query: QueryLayouts, target: Target) -> None:

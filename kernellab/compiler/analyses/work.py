@@ -150,7 +150,7 @@ def _bytes_moved(op: Operation, access: GlobalAccess) -> int:
 
 
 def size_in_bytes(type: Attribute) -> int:
-    """Bytes of a tile, a scalar, or the block of a descriptor, as it lies in memory."""
+    """Bytes of a tile, a scalar, or the block of a descriptor, as it is in memory."""
     if isinstance(type, TensorDescType):
         type = type.block
     return prod(shape(type)) * max(bit_width(element_type(type)) // 8, 1)

@@ -30,7 +30,7 @@ SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes
 def resource_reader(
     compiled: triton_api.CompiledKernel, target: Target
 ) -> Callable[[], Resources] | None:
-    """Reads resources from the cubin or AMD's assembly; None where there is no machine code."""
+    """Reads resources from the cubin or AMD's assembly; None if there is no machine code."""
     cubin, assembly = compiled.stages.get("cubin"), compiled.stages.get("amdgcn")
     if isinstance(cubin, bytes):
         return functools.partial(
@@ -73,7 +73,7 @@ def read_nvidia(
             launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
             driver and do not count toward the kernel's limit.
         tensor_memory_columns: Blackwell's tensor memory, which the cubin does not have.
-        assembler_log: returns what `ptxas -v` printed, or None where that is not known. It is
+        assembler_log: returns what `ptxas -v` printed, or None if it is not known. It is
             called only if there is a stack, since the cubin does not distinguish spilled registers
             from local arrays and the arguments of calls.
 

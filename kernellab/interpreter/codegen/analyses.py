@@ -1,4 +1,4 @@
-"""What is found out about the IR before code is made of it.
+"""What is found out about the IR before code is made from it.
 
 Which values differ between programs, what pointers lead to, and where programs wait for each other.
 """
@@ -247,7 +247,7 @@ def underlying_objects(
 
     Args:
         addresses: for each argument whether it is an address itself; none is by default.
-        points_into: what is known of the results of calls.
+        points_into: what is known about the results of calls.
     """
     arguments = function.body.blocks[0].args
     entry: dict[SSAValue, UnderlyingObject] = {a: a for a in arguments if is_pointer(a.type)}
@@ -358,7 +358,7 @@ def _widened(offset: SSAValue, user: Operation) -> SSAValue:
     return op.results[0]
 
 
-# After which operations of a kernel another program may go on, so that all that programs can
+# After which operations of a kernel another program may continue, so that all that programs can
 # learn of each other shows: after atomics, volatile loads, and loads of what atomics write.
 #
 # Between two of them a program touches what is its own, or what such operations order; else
@@ -367,8 +367,8 @@ def _widened(offset: SSAValue, user: Operation) -> SSAValue:
 
 
 def switch_points(function: tt.FuncOp) -> frozenset[Operation]:
-    """The operations of a kernel after which others may go on; none in functions of elements, and
-    in groups of warps, which take turns by themselves.
+    """The operations of a kernel after which others may continue; none in functions of elements,
+    and in groups of warps, which take turns by themselves.
     """
     objects = underlying_objects(function)
 
@@ -412,11 +412,11 @@ def _is_nested(op: Operation) -> bool:
 #
 # Programs of one batch run in step, so one that waits for another of its batch would wait for
 # ever. The programs of such a kernel run one by one, as coroutines: where a spin loop turns
-# back, its program lets the others go on (`scheduler.py`).
+# back, its program lets the others continue (`scheduler.py`).
 
 
 def has_spin_loop(function: tt.FuncOp) -> bool:
-    """True where a kernel has a spin loop, or an operation that is one."""
+    """True if a kernel has a spin loop, or an operation that is one."""
     return any(
         isinstance(op, tt.AtomicPollOp) or (isinstance(op, mlir.WhileOp) and is_spin_loop(op))
         for op in function.walk()
@@ -424,7 +424,7 @@ def has_spin_loop(function: tt.FuncOp) -> bool:
 
 
 def is_spin_loop(loop: mlir.WhileOp) -> bool:
-    """True where what another program does may end the loop.
+    """True if what another program does may end the loop.
 
     Such a loop reads memory by an atomic or a volatile load;
     or its condition depends on a plain load from an address that is the same in every iteration.

@@ -255,7 +255,7 @@ class CodeWriter:
         self.statement(ast.If(condition.node, [ast.Break()], []))
 
     def pause(self, waiting: Expression) -> None:
-        """`yield waiting`: the group of warps goes on when what it waits for has come."""
+        """`yield waiting`: the group of warps continues when what it waits for has come."""
         self.statement(ast.Expr(ast.Yield(waiting.node)))
 
     # Blocks of statements

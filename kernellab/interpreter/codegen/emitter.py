@@ -63,9 +63,9 @@ class LoweringRule:
     """How one class of operations is lowered."""
 
     lower: Callable[[Any, Emitter], Any]
-    """(operation, emitter) -> one expression a result, or None where there are no results."""
+    """(operation, emitter) -> one expression for each result, or None if there are no results."""
     pure: bool
-    """True where it has no effects, see `ir.operations`, and may move out of the programs' loop."""
+    """True if it has no effects, see `ir.operations`, and may move out of the programs' loop."""
     rounds: bool
     """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32,
     and the result is rounded to its own type, once."""
@@ -74,7 +74,7 @@ class LoweringRule:
 RULES: dict[type[Operation], LoweringRule] = {}
 
 RuleOf = Callable[[Operation], LoweringRule | None]
-"""The rule for an operation, None where nothing lowers it."""
+"""The rule for an operation, None if nothing lowers it."""
 
 
 def rule_of(op: Operation) -> LoweringRule | None:
@@ -152,8 +152,7 @@ def emit_kernel(
         rules: how each operation is lowered.
 
     Raises:
-        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names
-            the kernel's line.
+        UnsupportedOperation: no rule lowers an operation of the kernel; the error names its line.
     """
     entry = function.body.blocks[0]
     inline_calls(function)
@@ -235,7 +234,7 @@ class Emitter(CodeWriter):
     # What a flavor of the code decides for itself; here, batches of programs
 
     def ends_turn(self, loop: mlir.WhileOp, /) -> bool:
-        """Whether a program lets others go on where the loop turns back."""
+        """Whether a program lets others continue where the loop turns back."""
         return is_spin_loop(loop)
 
     def lowered(self, rule: LoweringRule, op: Operation) -> Any:
@@ -268,7 +267,7 @@ class Emitter(CodeWriter):
         return numerics.widen(expression) if self._widens and _is_narrow(value) else expression
 
     def optional(self, value: SSAValue | None) -> Expression | None:
-        """The operand as an expression, or None where the operation has none."""
+        """The operand as an expression, or None if the operation has none."""
         return None if value is None else self[value]
 
     def rank(self, value: SSAValue) -> int:
@@ -283,7 +282,7 @@ class Emitter(CodeWriter):
         return self.constant(kind, hint=kind.name)
 
     def varies(self, *values: SSAValue) -> bool:
-        """True where one of the values may differ from program to program."""
+        """True if one of the values may differ from program to program."""
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
@@ -336,7 +335,8 @@ class Emitter(CodeWriter):
         return variable(self._everything)
 
     def unsupported(self, what: str, advice: str = "") -> UnsupportedOperation:
-        """The error to raise for something the interpreter does not do, on the kernel's line."""
+        """The error to raise for something that the interpreter does not support, on the kernel's
+        line."""
         return UnsupportedOperation(
             f"The interpreter does not know {what} (in kernel {self.function.sym_name.data!r}).",
             position=self._location.frames[0] if self._location.frames else None,
@@ -359,13 +359,13 @@ class Emitter(CodeWriter):
         return name
 
     def end_turn(self) -> None:
-        """`yield`: the program lets others go on; the function becomes a coroutine."""
+        """`yield`: the program lets others continue; the function becomes a coroutine."""
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
 
     def may_switch(self) -> None:
-        """`yield True`: the program does not wait, but others may go on here."""
+        """`yield True`: the program does not wait, but others may continue here."""
         self.statement(ast.Expr(ast.Yield(ast.Constant(True))))
 
     @contextmanager
@@ -376,7 +376,7 @@ class Emitter(CodeWriter):
         self.active = before
 
     def active_programs(self) -> Expression | None:
-        """The variable that says which programs take part, or None where all do."""
+        """The variable that says which programs take part, or None if all do."""
         return None if self.active is None else variable(self.active.name or "")
 
     # Operations
@@ -435,9 +435,9 @@ class Emitter(CodeWriter):
 
     def element_function(self, region: Region) -> Expression:
         """A function of a region of scalars: takes `elements`, then arrays
-        with one entry an element.
+        with one entry for each element.
 
-        An element is in a program's place: where control flow parts, some elements are active.
+        Elements take the place of programs: when control flow diverges, some elements are active.
         """
         elements = self.fresh("elements")
         outer, self.programs = self.programs, variable(elements)
@@ -639,7 +639,7 @@ def _largest_tile(function: tt.FuncOp) -> int:
 
 
 def _leaves_its_block(value: SSAValue) -> bool:
-    """True where a block that is jumped to later still reads `value`, which must be kept."""
+    """True if a block that is jumped to later still reads `value`, which must be kept."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if block is None or block.parent is None or len(block.parent.blocks) == 1:
         return False

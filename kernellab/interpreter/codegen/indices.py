@@ -40,10 +40,10 @@ from kernellab.ir.types import is_pointer, shape
 
 
 def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
-    """The variable that a value is assigned to, or is on the way to; None where no one knows.
+    """The variable that a value is assigned to, or is on the way to; None if it is not known.
 
     An operation has one location for all of its results, and each assignment has put its name
-    around the others: `total, count` of one loop lie at `count(total(...))`. Names of results that
+    around the others: `total, count` of one loop are at `count(total(...))`. Names of results that
     have gone since are still there; then what the values were inside the loop or branch counts.
 
     Args:
@@ -131,7 +131,7 @@ def index_of(op: Operation) -> SSAValue | None:
 
 
 def parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
-    """What the index of `op` was made of, the nearest first; nothing where it has none.
+    """What the index of `op` was made of, the nearest first; nothing if it has none.
 
     All operations of one assignment carry the name that is assigned to;
     it is the name of the last one only.
@@ -322,7 +322,7 @@ def lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
 
 
 ValueAt = Callable[[SSAValue, Lane], int | None]
-"""What an integer is at a lane, None where that is not known."""
+"""What an integer is at a lane, None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ class Term:
         lane: which of its elements.
         axes: for each of the element's axes, which axis of the access's tile that is.
         factor: what it is multiplied by: a stride of the tensor, or 1.
-        by: the argument that the factor is, None where it is none.
+        by: the argument that the factor is, None if it is not one.
         turns: of what a loop adds to a pointer in every turn, the loop's variable; else None.
         step: what adds it; else None.
         count: how many turns were done; 1 of all else.
@@ -629,7 +629,7 @@ def names_around(value: SourcePosition) -> frozenset[str]:
 
 
 def _visited_last(node: ast.expr) -> ast.expr:
-    """What is visited last of an expression: itself, where it has no parts."""
+    """What is visited last of an expression: itself, if it has no parts."""
     match node:
         case ast.BinOp(right=part):
             return _visited_last(part)

@@ -238,7 +238,7 @@ class Callee:
         name: what generated code calls it.
         enter: the debug record at its beginning.
         record: what that says.
-        is_coroutine: it lets other programs go on meanwhile.
+        is_coroutine: it lets other programs continue meanwhile.
     """
 
     name: str
@@ -588,7 +588,7 @@ class SteppingEmitter(emitter.Emitter):
     # Operations
 
     def lowered(self, rule: emitter.LoweringRule, op: Operation) -> Any:
-        """Atomics find one value a program, and here is one program."""
+        """Atomics find one value for each program, and here is one program."""
         lowered = super().lowered(rule, op)
         if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):
             return lowered if self._inside_element_function else lowered.item(0)

@@ -158,12 +158,12 @@ class Extents:
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the tensor, or several that lie in memory as one."""
+    """An axis of the tensor, or several that are in memory as one."""
 
     numbers: tuple[int, ...]
     """Which ones."""
     is_whole: bool
-    """True where all of the tensor's are one."""
+    """True if all of the tensor's are one."""
     extent: int
     stride: int
 
@@ -203,7 +203,7 @@ class BoundsAdvice:
 
     @property
     def missing(self) -> str:
-        """What the access does not require, as a sentence; "" if that is not known."""
+        """What the access does not require, as a sentence; "" if it is not known."""
         if not self.condition:
             return ""
         mask = "Its mask does not require" if self.has_mask else "No mask requires"
@@ -226,7 +226,7 @@ class BoundsAdvice:
 def bounds_advice(
     op: Operation, lane: indices.Lane, values: LaneValues, tensor: Extents, index: int
 ) -> BoundsAdvice | None:
-    """What leaves the tensor, and what would bound it; None where the index is made in a way that
+    """What leaves the tensor, and what would bound it; None if the index is made in a way that
     is not followed.
 
     Args:
@@ -266,7 +266,7 @@ def _is_expanded(tensor: Extents) -> bool:
 
 
 def _sums(terms: Sequence[indices.Term], values: LaneValues) -> dict[int, int] | None:
-    """How far the terms of each factor go, in elements; None where one is not known."""
+    """How far the terms of each factor go, in elements; None if one is not known."""
     sums: dict[int, int] = {}
     for term in terms:
         coordinate = term.number or values.at(term.coordinate, term.lane)
@@ -479,7 +479,7 @@ class _Words:
         return [size for size in sizes if size not in strides] or sizes
 
     def _product(self) -> list[str]:
-        """Of parameters of the launch, each as large as one of several axes that lie as one."""
+        """Of parameters of the launch, each as large as one of several axes that are as one."""
         constants = self._constexprs()
         given = list(_numbers(self.values.call.values))
         named = {value: name for name, value in reversed(given) if name not in constants}

@@ -148,7 +148,7 @@ def _whole_number(size: Any) -> int | None:
 
 
 def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -> Any:
-    """What a grid's function gives; a fault inside it is its own, and goes on as it is."""
+    """The result of a grid's function; an error inside it propagates."""
     __tracebackhide__ = True
     kind = next((words for kind, words in _NO_FUNCTIONS if isinstance(grid, kind)), "")
     if kind or _is_kernel(grid):
@@ -282,7 +282,7 @@ _MOST_SHUFFLED = 1 << 22
 
 def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, int], numpy.ndarray]:
     """A function that gives a part of a random order of the numbers below `total`: of many, an
-    order in random steps, which is computed where it is asked for.
+    order in random steps, which is computed if it is asked for.
     """
     if total <= _MOST_SHUFFLED:
         drawn = chance.permutation(total)

@@ -90,8 +90,8 @@ class Pointer:
     is contiguous, `(x_ptr + offsets)[...]` those at the offsets.
 
     Attributes:
-        argument: the name of the parameter that it points into; "" where only its address is known.
-        tensor: the tensor behind that parameter; None where only the address is known.
+        argument: the name of the parameter that it points into; "" if only its address is known.
+        tensor: the tensor behind that parameter; None if only the address is known.
         offsets: how many elements beyond the tensor's first one, a NumPy integer or an array; where
             only the address is known, the address in bytes.
         dtype: of the elements that it points to.
@@ -234,7 +234,7 @@ _FOREIGN = ("kernellab", "numpy", "torch", "xdsl")
 
 @dataclass(frozen=True)
 class AttachedDebugger:
-    """What a launch has to know of it.
+    """What a launch has to know about it.
 
     Attributes:
         stop: stops where it is called, as `breakpoint()` does.
@@ -261,7 +261,7 @@ class AttachedDebugger:
 
 
 def attached_debugger(files: Callable[[], Iterable[str]]) -> AttachedDebugger | None:
-    """The debugger that watches what happens in a kernel's files; None where there is none."""
+    """The debugger that watches what happens in a kernel's files; None if there is none."""
     debugpy: Any = sys.modules.get("debugpy")
     if debugpy is not None and debugpy.is_client_connected():
         conditional = frozenset(_conditional_files())

@@ -62,7 +62,7 @@ class Instrument:
 
     Attributes:
         after: adds to the code what the observer hears.
-        observer: hears of it, and of every access.
+        observer: is notified of it, and of every access.
     """
 
     after: AfterOperation
@@ -88,8 +88,8 @@ def launch(
     nothing runs.
 
     A debugger that is attached to the process sees the programs that it asks for as code
-    for stepping, and no others. With `faults`, the run goes on after an access out of bounds, which
-    is collected there, and no debugger is served.
+    for stepping, and no others. With `faults`, the run continues after an access out of bounds,
+    which is collected there, and no debugger is served.
 
     Args:
         code: the code for this call, at the stage that `options` ask for.
@@ -191,14 +191,15 @@ class Stepping:
         code: the code that they run as.
         programs: their ids.
         hook: what traced code calls, see `SteppingCode.prepared`.
-        observer: hears of every access that they make.
+        observer: is notified of every access that they make.
         around: makes a context in which a chosen program runs, or where programs wait for each
             other each turn of one.
         stop: what each `breakpoint()` calls.
         seen_as: what the globals of the source become for those who look at frames, see
             `SteppingCode.prepared`.
         hides_others: whether debuggers shall not see the code that the other programs run as.
-        issued: hears of the asynchronous operations of chosen programs, where they complete late.
+        issued: is notified of the asynchronous operations of chosen programs, where they complete
+            late.
     """
 
     code: SteppingCode

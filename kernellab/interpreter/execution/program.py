@@ -163,12 +163,12 @@ def _states() -> Iterator[tuple[str, int, int]]:
 
 
 def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
-    """Return a number that depends on what a kernel's code depends on, from beside the file of the
-    code if it is there; otherwise make it, and keep it.
+    """Return a number that depends on the same as a kernel's code. It is stored beside the file of
+    the code, and made if it is not there.
 
     Args:
         file: that of `file_of`; with None, nothing is kept.
-        name: what the number is, one word.
+        name: one word for the number.
     """
     if file is None:
         return make()
@@ -263,7 +263,7 @@ class RuntimeArgument:
 
 class CodeOrigin(NamedTuple):
     """What code was made of; the attributes are those of `ProgramCode`. The tree is the code's own,
-    empty where the code has several functions.
+    empty if the code has several functions.
     """
 
     module: ModuleOp
@@ -436,7 +436,7 @@ def kept_code(
 
 def _key_of(kernel: Any, call: BoundCall, target: Target, how: tuple[Hashable, ...]) -> Hashable:
     """What a kernel's code depends on in addition to what the kernel is made of, options among it
-    (debug=True keeps assertions); None where that cannot be hashed.
+    (debug=True keeps assertions); None if that cannot be hashed.
     """
     if call.key is None:
         return None
@@ -659,7 +659,7 @@ class MemoryEffects:
         stored: arguments that plain stores may write.
         updated: arguments that atomics may update.
         loaded: arguments that plain loads may read.
-        order_shows: True where atomics may show in which order they were made: what one found is
+        order_shows: True if atomics may show in which order they were made: what one found is
             used, floats are added, values exchanged.
     """
 

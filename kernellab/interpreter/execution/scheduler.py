@@ -1,6 +1,6 @@
 """Turns for programs that wait for each other, or are preempted.
 
-Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back.
+Each program is a coroutine. Its turn continues until it ends, or until a spin loop turns back.
 Programs are admitted in the launch's order: the first one alone, and when those that are admitted
 all wait, as many more as there are waiting. From then on all take their turns round after round, in
 the order of their admission. So a program that finds every lock free runs from start to end before
@@ -11,7 +11,7 @@ wait is silent. In silence no one learns anything new: a program whose variables
 they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along
 do not matter (`idle_variables`). A program whose count decides when it gives up does not come
 round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
-run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
+run continue, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 
 Code that preempts may stop a program elsewhere too. Its programs are all admitted at once, and take
 their turns as `preempted` has it; those that then wait, or are left, go on as described above.
@@ -37,7 +37,7 @@ from kernellab.interpreter.memory.observers import Reading, WatchedMemory
 
 
 Coroutine: TypeAlias = "types.GeneratorType[bool | None, None, None]"
-"""Gives None where a spin loop turns back, True at a switch point (`Emitter.may_switch`)."""
+"""Gives None if a spin loop turns back, True at a switch point (`Emitter.may_switch`)."""
 
 Step = tuple[Programs, Callable[[], object]]
 """A batch of programs, and what to call to run it, or to run it on."""
@@ -94,11 +94,11 @@ class RunningProgram:
         self._reading = memory.reading
 
     def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
-        """True where its variables, but for the idle ones, are what they were at an earlier end
-        of a turn in this silence.
+        """Whether its variables, except for the idle ones, are as at an earlier end of a turn in
+        this silence.
 
         Call it after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
-        ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
+        ..., so that it finds a cycle of any length (R. P. Brent, An improved Monte Carlo
         factorization algorithm, BIT 20, 1980).
         """
         frame = self._frame()
@@ -145,7 +145,7 @@ def _is_same(left: Any, right: Any) -> bool:
     )
 
 
-# Programs that are stopped at their switch points, where others go on: what a GPU may do with
+# Programs that are stopped at their switch points, where others continue: what a GPU may do with
 # them, and programs that run one after the other never show.
 #
 # All programs are admitted at once. They take turns, each up to its next switch point: round
@@ -161,7 +161,7 @@ and long waits end without it."""
 
 @dataclass(frozen=True)
 class Preemption:
-    """Which program goes on at a switch point.
+    """Which program continues at a switch point.
 
     Attributes:
         turns: "rounds", all of them one after the other, again and again; "there and back", the
@@ -394,7 +394,7 @@ class DeadlockDetected(Exception):
     Attributes:
         waiting: every program that has not ended, in the order of their turns.
         silent_rounds: how many silent rounds have passed.
-        proven: True where all went round in circles, False where the programs were stopped for
+        proven: True if all went round in circles, False if the programs were stopped for
             their number of rounds.
     """
 
@@ -419,7 +419,7 @@ def take_turns(
         idle: variables of that code that decide nothing while a program waits.
         preemption: how programs are preempted, if they are, or how many are alive at a time.
 
-    The last step raises NobodyMoves where programs wait for ever.
+    The last step raises NobodyMoves if programs wait for ever.
     """
     live: list[RunningProgram] = []
     most = preemption.most if isinstance(preemption, Residency) else None

@@ -151,10 +151,10 @@ class SteppingCode:
             hook: of traced code, what it calls: `hook.line(number)` before every line,
                 `hook.bound(names, values)` after names were given values, and where operations are
                 traced, `hook.operation(number, results)` after each.
-            observer: hears of every access.
+            observer: is notified of every access.
             stop: what each `breakpoint()` calls in code that is not traced.
             seen_as: what the globals of a function's source become for those who look at its
-                frames; they stay as they are where left out.
+                frames; they are not changed where left out.
             late: the modules of a run whose asynchronous operations complete late.
         """
         through = self.batch.watched or global_memory
@@ -454,7 +454,7 @@ class _Maker:
         )
 
     def _waits(self, function: tt.FuncOp) -> bool:
-        """Whether a group of warps that runs the function lets others go on meanwhile."""
+        """Whether a group of warps that runs the function lets others continue meanwhile."""
         return any(
             isinstance(op, ttng.WaitBarrierOp)
             or (

@@ -146,7 +146,7 @@ def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
 
 @lowers(tt.AtomicPollOp)
 def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
-    """Goes on until every element was as expected; other programs have turns meanwhile."""
+    """Continues until every element was as expected; other programs have turns meanwhile."""
     if op.timeout is not None:
         raise value.unsupported(
             "tl.atomic_poll with a timeout",

@@ -55,7 +55,7 @@ def wait_for_dot(op: ttng.WarpGroupDotWaitOp, value: Emitter) -> tuple[Expressio
 
 
 def operand_tile(operand: SSAValue, value: Emitter) -> Expression:
-    """What a matrix instruction reads: a tile in registers, or where it lies in memory."""
+    """What a matrix instruction reads: a tile in registers, or where it is in memory."""
     if isinstance(operand.type, MemDescType):
         return shared_memory.operand(value[operand])
     return tiles.full(value[operand], value.shape(operand))
@@ -113,7 +113,7 @@ def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
 
 
 def arrivals_of_copies(op: ttng.AsyncCopyMbarrierArriveOp) -> int:
-    """One of each thread, or none where each is counted beyond those of the phase."""
+    """One of each thread, or none if each is counted beyond those of the phase."""
     return ttg.threads_at(op) if ttng.is_set(op.no_increment) else 0
 
 

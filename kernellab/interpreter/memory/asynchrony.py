@@ -66,7 +66,7 @@ class Flight:
 
 
 def nothing(*_: Any) -> None:
-    """What is done where nothing is: no one hears of operations, or they were done when issued."""
+    """Does nothing: no one listens to operations, or they were done when issued."""
 
 
 Issued = Callable[[Flight, str | SharedTile], None]
@@ -318,7 +318,7 @@ class LateBarriers:
             _keep_to_come(arrivals)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
-        """Return True: at every wait, a group of warps lets the others go on first."""
+        """Return True: at every wait, a group of warps lets the others continue first."""
         del barrier, phase, active
         return True
 

@@ -1,4 +1,4 @@
-"""What an access goes to: one argument's tensor, in strided slices where that is possible,
+"""What an access goes to: one argument's tensor, in strided slices if that is possible,
 or all of memory by address.
 """
 
@@ -104,7 +104,7 @@ class Buffer:
         return outside
 
     def addresses(self, offsets: Value) -> Value:
-        """Where in memory the elements at `offsets` are, in bytes."""
+        """The addresses of the elements at `offsets`, in bytes."""
         start = self.tensor.untyped_storage().data_ptr()
         start += int(self.tensor.storage_offset()) * self.tensor.element_size()
         steps = offsets * numpy.int64(self.elements.itemsize)
@@ -219,7 +219,7 @@ def load_slices(
 def store_slices(
     buffer: Buffer, offsets: AffineTile, stored: numpy.ndarray, mask: Value | None, active: Active
 ) -> bool:
-    """What `memory.store` does; False, and nothing done, where that takes more than slices."""
+    """Do what `memory.store` does; return False without storing if that takes more than slices."""
     if 0 in offsets.strides and _have_collisions(offsets):
         return False  # the order of writes matters
     box = Box.of(buffer, offsets, mask)
@@ -256,9 +256,9 @@ class Box:
         intervals: where the mask is on along each dimension: ints for all programs, or arrays
             with one entry each.
         bounds: smallest and largest index, masked lanes included; they may be loose.
-        is_alike: True where the mask is on for the same lanes of all programs.
-        is_everything: True where no lane of any program is off.
-        has_programs: False where all programs make one and the same access.
+        is_alike: True if the mask is on for the same lanes of all programs.
+        is_everything: True if no lane of any program is off.
+        has_programs: False if all programs make one and the same access.
     """
 
     bases: Bases
@@ -307,7 +307,7 @@ class Box:
         return _everything(self.extents)
 
     def is_inside(self, buffer: Buffer) -> bool:
-        """True where every element that is on may be touched."""
+        """True if every element that is on may be touched."""
         lowest, beyond = buffer.first, buffer.stop
         if lowest <= self.bounds[0] and self.bounds[1] < beyond:
             return True
@@ -415,7 +415,7 @@ class Box:
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
-        """True where no two lanes share an element: NumPy may write them in any order."""
+        """True if no two lanes share an element: NumPy may write them in any order."""
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
         if isinstance(starts, Progression):
             return _reach([*steps, (abs(starts.step), starts.count)]) is not None
@@ -461,7 +461,7 @@ def _have_collisions(offsets: AffineTile) -> bool:
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
-    """How far the last element is from the first, by (step, number); None where two may be one."""
+    """How far the last element is from the first, by (step, number); None if two may be one."""
     reach = 0
     for step, number in sorted(steps):
         if number > 1:

@@ -28,7 +28,7 @@ from kernellab.interpreter.tiles import (
 )
 
 Choice = int | numpy.ndarray
-"""An index that all programs take, or an array with one entry a program."""
+"""An index that all programs take, or an array with one entry for each program."""
 
 
 @dataclass
@@ -46,10 +46,10 @@ class BufferOutsideAllocation(Exception):
 
 @dataclass
 class Allocation:
-    """What all views of an allocation share.
+    """The state that all views of an allocation share.
 
     Attributes:
-        arrivals: what is still to arrive at barriers in it; see `asynchrony`.
+        arrivals: the arrivals that barriers in it still wait for; see `asynchrony`.
         writes: how often it was written.
         place: if known, where it begins in the program's shared memory, in bytes, minus where it
             begins here, for each program; and its name.
@@ -375,7 +375,7 @@ class BarrierState:
 
 
 def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState | None]:
-    """The states of the barriers of a program's tile; None where none is initialized."""
+    """The states of the barriers of a program's tile; None if none is initialized."""
     return [
         None
         if word == _NO_BARRIER

@@ -64,7 +64,7 @@ class Alike:
         programs: their numbers in the batch.
         row_of: the row of each program.
         moved: how many sectors a program's own lie beyond those of its row.
-        key: the same for accesses whose rows are the same; None where no one may know them.
+        key: the same for accesses whose rows are the same; None if no one may know them.
         rows: returns every row's addresses in bytes, and a mask or None: shape (rows, elements).
     """
 
@@ -286,7 +286,7 @@ class Tally:
         touched: the different sectors of each program, added up.
         at_once: the different sectors of each execution, added up.
         steps: bytes from an element to its neighbor, by dimension, the same in every execution;
-            None where there is no such step. Where addresses have no pattern as a whole, only the
+            None if there is no such step. Where addresses have no pattern as a whole, only the
             dimension is looked at along which neighboring lanes lie.
     """
 

@@ -45,11 +45,11 @@ class SharedAccess(CountedAccess):
 
     kind: SharedKind
     name: str
-    """The kernel's name of the tile; "" where it has none."""
+    """The kernel's name of the tile; "" if it has none."""
     source: str
-    """The layout that the tile has before; "" where it has none."""
+    """The layout that the tile has before; "" if it has none."""
     destination: str
-    """The layout that it has afterwards; "" where it has none."""
+    """The layout that it has afterwards; "" if it has none."""
     in_loop: bool
     instructions: int
     """Instructions of warps of which a lane took part; of wgmma, those of four warps together."""
@@ -71,7 +71,7 @@ class SharedAccess(CountedAccess):
 
     @property
     def wavefronts_per_instruction(self) -> float:
-        """On average; 0 where nothing was accessed."""
+        """On average; 0 if nothing was accessed."""
         return self.wavefronts / self.instructions if self.instructions else 0.0
 
     @property
@@ -110,7 +110,7 @@ Fault = tuple[str, str, str]
 
 
 def what_is_wrong(access: SharedAccess) -> Fault | None:
-    """What makes an access cost more than it would have to; None where nothing does."""
+    """What makes an access cost more than it would have to; None if nothing does."""
     kind, words, advice = "", [], ""
     if access.action == "conversion" and access.in_loop and access.writes and access.executions:
         kind, advice = "conversion-in-loop", _CONVERT_ONCE
@@ -163,10 +163,10 @@ class GlobalAccess(CountedAccess):
 
     action: Action
     argument: str
-    """The parameter that its addresses start from; "" where none is found."""
+    """The parameter that its addresses start from; "" if none is found."""
     element_bytes: int
     encoding: str
-    """The tile's layout; "" where a tile has none, or the copy engine moves it."""
+    """The tile's layout; "" if a tile has none, or the copy engine moves it."""
     vector_width: int
     """Elements that one thread accesses at once, by the compiler's rules: what is known
     of addresses and mask, and the layout. 1 for the copy engine, which has no threads."""
@@ -176,7 +176,7 @@ class GlobalAccess(CountedAccess):
     """The dimension of a thread's neighbors, else of its lanes'; None for one element or TMA."""
     steps: tuple[int | None, ...] | None
     """Bytes from an element to its neighbor, by dimension, None for one without a fixed step;
-    None where no dimension has one. Where the addresses have no pattern as a whole, only
+    None if no dimension has one. Where the addresses have no pattern as a whole, only
     `dimension` is looked at."""
     requests: int
     """Instructions of warps of which a lane was on; of the copy engine, messages."""
@@ -210,7 +210,7 @@ class GlobalAccess(CountedAccess):
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors of one request, on average; 0 where nothing was asked for."""
+        """Sectors of one request, on average; 0 if nothing was asked for."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -255,7 +255,7 @@ _WORTH_SAYING = 1.25
 
 
 def _what_is_wrong(access: GlobalAccess) -> Fault | None:
-    """What makes an access cost more than it would have to; None where nothing does."""
+    """What makes an access cost more than it would have to; None if nothing does."""
     if not access.requests:
         return None
     if access.sectors > _WORTH_SAYING * (access.sectors - access.repeated_sectors):
@@ -287,11 +287,11 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
 def spread(
     what: str, along: int, steps: tuple[int | None, ...], size: int, cost: str, is_fixed: bool
 ) -> Fault:
-    """Return why an access moves too many sectors, if its lanes lie along a strided dimension.
+    """Return why an access moves too many sectors, if its lanes are along a strided dimension.
 
     Args:
         what: "load of x_ptr".
-        steps: bytes from element to element along each dimension; None where that is not known.
+        steps: bytes from element to element along each dimension; None if it is not known.
         size: bytes of an element.
         is_fixed: whether the step along that dimension is the same everywhere.
     """
@@ -384,7 +384,7 @@ class Accesses(HasCard, HasRows[GlobalAccess]):
     subject: Subject | None = field(default=None, repr=False, compare=False)
     """What was counted; None for a TTGIR that came as text."""
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
-    """The launch that was counted; None where it is not at hand."""
+    """The launch that was counted; None if it is not at hand."""
     notes: tuple[str, ...] = ()
     """Sentences to know: that the launch was counted on copies of tensors on a GPU."""
     _rows = "accesses"
@@ -425,7 +425,7 @@ class Accesses(HasCard, HasRows[GlobalAccess]):
         return "\n".join([title, *counted, *findings, *self.notes])
 
     def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
-        """The accesses to the memory behind a parameter; none where there are none."""
+        """The accesses to the memory behind a parameter; none if there are none."""
         return tuple(access for access in self.accesses if access.argument == argument)
 
     def to_dict(self) -> dict[str, Any]:

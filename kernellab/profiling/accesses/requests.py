@@ -270,7 +270,7 @@ def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
 # atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
 #
 # Of the copy engine each message is a request, as an H200 counts
-# (sm__sass_inst_executed_op_tma_ld), one that lies wholly outside the tensor too; its elements
+# (sm__sass_inst_executed_op_tma_ld), one that is wholly outside the tensor too; its elements
 # take the place of lanes.
 
 LINE = 128
@@ -288,7 +288,7 @@ class RowCosts:
     """What rows of addresses cost, a row being one program's execution.
 
     Attributes:
-        counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number a row.
+        counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number for each row.
     """
 
     counts: Mapping[str, Numbers]

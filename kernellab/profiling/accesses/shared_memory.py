@@ -95,7 +95,7 @@ def _phase(op: Operation, loop: Operation) -> Phase:
 # lanes of 4 bytes or less, 16 of 8, 8 of 16, and the 8 rows of a matrix of ldmatrix and
 # stmatrix. A turn takes as many wavefronts as there are different words in one bank; lanes that
 # share a word share it. CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53
-# kernels are what this gives, but for asynchronous copies whose pieces change their places
+# kernels are what this gives, except for asynchronous copies whose pieces change their places
 # (docs/fidelity.md).
 
 BANKS = 32
@@ -116,7 +116,7 @@ class Wavefronts(NamedTuple):
     best: int
     """Wavefronts without conflicts: one for each turn."""
     ways: int
-    """Wavefronts of the worst turn: 1 without conflicts, 0 where no lane took part."""
+    """Wavefronts of the worst turn: 1 without conflicts, 0 if no lane took part."""
     bytes: int
     """That lanes read or write, those that share a word each for itself."""
 
@@ -172,7 +172,7 @@ class SharedInstruction:
 
     Attributes:
         loops: how many are around it.
-        assumed: what is assumed of it, in words; "" where its cost follows from addresses alone.
+        assumed: what is assumed of it, in words; "" if its cost follows from addresses alone.
     """
 
     line: int
@@ -247,7 +247,7 @@ _ROW = 16
 
 
 def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
-    """How lanes access shared memory in an instruction; nothing where they do not themselves."""
+    """How lanes access shared memory in an instruction; nothing if they do not themselves."""
     words = instruction.suffixes
     if not any(word.startswith("shared") for word in words) or {"async", "bulk"} & {*words[1:]}:
         return ()
@@ -431,7 +431,7 @@ def _accessing(at: Operation | None) -> Operation | None:
     """The operation that accesses shared memory, of an instruction located there.
 
     LLVM moves loads to where their values are used: then it is one that made the values,
-    the nearest. None where LLVM has taken the line from what it moved.
+    the nearest. None if LLVM has taken the line from what it moved.
     """
 
     def makers(op: Operation) -> Iterator[Operation]:

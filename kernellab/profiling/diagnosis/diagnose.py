@@ -86,7 +86,7 @@ class Asked:
     keywords: Mapping[str, Any] = ()  # type: ignore[assignment]
 
     def takes_nothing_of_a_launch(self, subject: str) -> None:
-        """Raise ArgumentError where a launch was said of what has its own."""
+        """Raise ArgumentError if a launch is given for a subject that has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
                 f"diagnose takes either a launch or {subject}, got both.",
@@ -259,7 +259,7 @@ def _is_meta(value: Any) -> bool:
 
 
 def _with_memory(value: Any) -> Any:
-    """Return zeros that take no memory in place of a meta tensor, and anything else as it is."""
+    """Return zeros that take no memory in place of a meta tensor, and anything else unchanged."""
     return with_memory({"": value})[""] if _is_meta(value) else value
 
 
@@ -444,7 +444,7 @@ def _elements(evidence: Evidence) -> float:
 
 
 def _counted(evidence: Evidence, launch: BoundLaunch, must: bool, notes: list[str]) -> Evidence:
-    """The evidence with what a run on the interpreter counts, where that is wanted."""
+    """The evidence with what a run on the interpreter counts, if that is wanted."""
     if not must:
         if evidence.compilation.target.backend != "cuda":
             return evidence

@@ -80,7 +80,7 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
     """What is assumed, and what could not be looked at."""
     compilation: Compilation | None = field(default=None, repr=False, compare=False)
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
-    """The launch, to be made again; None where it is not at hand."""
+    """The launch, to be made again; None if it is not at hand."""
     _rows = "findings"
 
     @property

@@ -125,7 +125,7 @@ def _of_loops(left: mlir.ForOp, right: mlir.ForOp, index: int) -> list[tuple[SSA
 
 
 Steps = tuple[int | None, ...]
-"""By how many elements a value changes along each dimension; None where unknown before a run."""
+"""By how many elements a value changes along each dimension; None if unknown before a run."""
 
 
 def _toward_zero(a: int, b: int) -> int:
@@ -173,7 +173,7 @@ class Scalars:
 
     Args:
         arguments: integers among the launch's arguments, by the kernel's names.
-        grid: its three sizes; None where it is not known.
+        grid: its three sizes; None if it is not known.
         program: the program whose first element of each tile is asked for, in the first iteration
             of each loop, pointers counted from their tensor's start; None for the program in the
             grid's middle, in the middle of each loop.
@@ -199,7 +199,7 @@ class Scalars:
         self._steps: dict[SSAValue, Steps] = {}
 
     def number(self, value: SSAValue, depth: int = 0) -> int | None:
-        """The one value of a scalar, or of all elements of a tile; None where no one knows."""
+        """The one value of a scalar, or of all elements of a tile; None if it is not known."""
         if value not in self._numbers:
             self._numbers[value] = None  # of what leads back to itself
             number = None if depth > _DEEPEST else self._number(value, depth + 1)
@@ -283,7 +283,7 @@ class Scalars:
         return None if turns is None else max(int(turns * self._through) - self._before, 0)
 
     def turns(self, loop: Operation) -> int | None:
-        """How many iterations a loop takes; None where no one knows."""
+        """How many iterations a loop takes; None if it is not known."""
         if not isinstance(loop, mlir.ForOp):
             return None
         start, end, step = map(self.number, (loop.lower, loop.upper, loop.step))
@@ -466,7 +466,7 @@ class Traffic:
     by_engine: bool = False
     """Whether the copy engine (TMA) moves it."""
     different: float = 0.0
-    """Of the sectors, the different ones of one execution; 0 where that is not known."""
+    """Of the sectors, the different ones of one execution; 0 if it is not known."""
     is_counted: bool = False
     """Whether the numbers are of a run."""
 
@@ -694,7 +694,7 @@ _THROUGH = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def _ends(scalars: Scalars, value: SSAValue, sizes: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return the least and the largest element of a tile; None where that is not known."""
+    """Return the least and the largest element of a tile; None if it is not known."""
     first, steps = scalars.number(value), scalars.steps(value)
     if first is None or None in steps:
         return None
@@ -746,7 +746,7 @@ def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]
 
 
 def axes_of(value: SSAValue) -> set[int] | None:
-    """The grid's axes that an address depends on; None if a loaded value is behind it."""
+    """The grid's axes that an address depends on; None if it depends on a loaded value."""
     axes: set[int] = set()
 
     def step(value: SSAValue) -> Iterator[SSAValue]:

@@ -76,7 +76,7 @@ from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of
 
 _FEW = 4
-"""Programs that run at the least, where there are so many."""
+"""Programs that run at the least, if there are so many."""
 _MANY = 48
 """Programs that run at the most."""
 _WORK = 1e8
@@ -190,7 +190,8 @@ _GENERALIZED_GOLDEN = {1: 1.618033988749895, 2: 1.324717957244746, 3: 1.22074408
 
 class _Observer(AccessObserver):
     """Also leaves products of matrices out: they take most of the time, and no address, mask or
-    length of a loop comes from one. Sums up the `work` that it hears of, also `of_each` program.
+    length of a loop comes from one. Sums up the `work` that it is notified of, also `of_each`
+    program.
     """
 
     def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
@@ -330,7 +331,7 @@ def _with_memory(tensor: Any) -> Any:
 
 
 def _written(module: builtin.ModuleOp) -> set[str] | None:
-    """The parameters that a kernel writes through; None where that is not known."""
+    """The parameters that a kernel writes through; None if it is not known."""
     names: set[str] = set()
     for op in module.walk():
         if not has(op, AccessesGlobal) or not has(op, GlobalWrite):

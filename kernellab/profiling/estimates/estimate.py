@@ -1,4 +1,4 @@
-"""`compilation.estimate` and `.roofline`: a launch's time, and its place under the roofs."""
+"""`compilation.estimate` and `.roofline`: a launch's time, and its roofline."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BusyPart:
     microseconds: float
     """If it were the only one: counted, over the rate that kernels reach."""
     at_least: float
-    """The same at the data sheet's rate: no launch is faster. 0 where no data sheet has a rate."""
+    """The same at the data sheet's rate: no launch is faster. 0 if no data sheet has a rate."""
     counted: str
     """What was counted, in words: "16,777,216 bytes read, 8,388,608 written"."""
 
@@ -115,7 +115,7 @@ class Estimate(HasCard):
         return data_frame(self.parts, ("name", "microseconds", "at_least", "counted"))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return everything in types that JSON has."""
         plain = asdict(replace(self, accesses=None))
         return {**plain, "bound": self.bound, "lower_bound": self.lower_bound}
 
@@ -216,7 +216,7 @@ class Roofline(HasCard):
         return plot(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return everything in types that JSON has."""
         return {**asdict(self), "intensity": dict(self.intensity), "reached": self.reached}
 
 

@@ -87,7 +87,7 @@ class Product:
     Attributes:
         macs: multiply-adds of one warp's instruction; a warp group's is four warps' together.
         bits: of an element of its operands; tf32 counts as 32.
-        asynchronous: whether a group of four warps starts it, and goes on (wgmma).
+        asynchronous: whether a group of four warps starts it, and continues (wgmma).
     """
 
     def __init__(self, macs: int, bits: int, asynchronous: bool) -> None:
@@ -95,7 +95,7 @@ class Product:
 
 
 def product_of(opcode: str) -> Product | None:
-    """What a matrix instruction multiplies; None where its name does not say it."""
+    """What a matrix instruction multiplies; None if its name does not say it."""
     root, *words = opcode.split(".")
     bits = 32 if "TF32" in words else _BITS.get(root, 16)
     if match := _GROUP_SHAPE.search(opcode):
@@ -118,13 +118,14 @@ _TO_LABEL = re.compile(r"`\((?P<label>[^)]+)\)")
 
 @dataclass(eq=False)
 class CodeLoop:
-    """A loop of the machine code: instructions `first` to `last`, by their numbers. The turns that
-    an unrolled loop leaves over, behind a condition, are one that runs at most once.
+    """A loop of the machine code: instructions `first` to `last`, by their numbers. The iterations
+    that an unrolled loop leaves over, behind a condition, are a loop that runs at most once.
 
     Attributes:
         is_once: whether it does not jump back.
-        turns: how often its body runs each time that a program comes to the loop around it, on
-            average: a loop under a condition that every second program meets runs half as often.
+        turns: how often its body runs each time that a program reaches the enclosing loop, on
+            average: a loop under a condition that holds for every second program runs half as
+            often.
     """
 
     first: int
@@ -189,11 +190,11 @@ def _labels(instructions: Sequence[Instruction], text: str) -> Mapping[str, int]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run on the interpreter says of the TTGIR.
+    """What a run on the interpreter says about the TTGIR.
 
     Attributes:
         operations: the operation on each line of its text.
-        entries: how often a program entered each block on average, but for those all enter once.
+        entries: how often a program entered each block on average, except for those all enter once.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
             many multiply-adds; of an operation that is one instruction for each element, how many
             elements a thread has.

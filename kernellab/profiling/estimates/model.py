@@ -271,7 +271,7 @@ class Model:
         return places * (1 - places / (2 * programs)) * self._of["locked"] / programs
 
     def microseconds(self, by: Calibration) -> Column:
-        """What each launch takes."""
+        """The time of each launch."""
         parts = self.parts(by)
         outside = [parts[name] for name in _OUTSIDE]
         inside = [column for name, column in parts.items() if name not in (*_OUTSIDE, *_UNITS)]

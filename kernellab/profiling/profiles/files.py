@@ -110,7 +110,7 @@ def _intervals(given: list[Any]) -> Iterator[Interval]:
 
 
 def _number(value: Any, otherwise: int) -> int:
-    """A process's or a thread's number; that of its name where it has none."""
+    """A process's or a thread's number; that of its name if it has none."""
     return value if type(value) is int and 0 <= value < 2**31 else otherwise
 
 

@@ -217,7 +217,7 @@ def named(
             str(key): float(number) for key, number in said.items() if isinstance(number, Real)
         }
         return NamedLaunch(str(said.get("name", name)), metrics)
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         words = what_it_raised(f"launch_metadata of {name}", error)
         return NamedLaunch(name, trouble=f"{words}; its launches are profiled without it")
 
@@ -264,7 +264,7 @@ class InterpreterSession:
     # What Proton's sessions do
 
     def activate(self) -> None:
-        """Launches count from now on."""
+        """Start to count launches."""
         _watch.join(self)
 
     def deactivate(self) -> None:

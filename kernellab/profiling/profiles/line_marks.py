@@ -135,7 +135,7 @@ class Scope:
     number: int
     """From 0, in the order of the code."""
     line: int
-    """Of the kernel's file; 0 where the compiler names none."""
+    """Of the kernel's file; 0 if the compiler names none."""
     operation: str
     """What it is there for: "load", "dot", "compute", ... (`kind_of`)."""
     part: str
@@ -155,7 +155,7 @@ class MarkedModule:
     scopes: tuple[Scope, ...]
     marks: tuple[int | None, ...]
     """Number of a mark (twice that of its record, plus 1 where it is an end) -> the scope that
-    begins there; None where the program ends."""
+    begins there; None if the program ends."""
 
 
 Detail = Literal["lines", "operations", "loops", "program"]

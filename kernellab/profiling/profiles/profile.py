@@ -186,7 +186,7 @@ class DifferenceRow:
 
     path: ScopePath
     first: tuple[float, ...]
-    """The metrics in the first profile; NaN where it has no such scope."""
+    """The metrics in the first profile; NaN if it has no such scope."""
     second: tuple[float, ...]
 
     @property
@@ -221,7 +221,7 @@ class ProfileDifference(PrintsAsCard):
 
     @property
     def caution(self) -> str:
-        """What makes the two incomparable; "" where nothing does."""
+        """What makes the two incomparable; "" if nothing does."""
         if self.first.measured_by == self.second.measured_by:
             return ""
         return (
@@ -344,7 +344,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return tuple(self.root.totals)
 
     def kernel(self, name: str) -> records.ProfiledKernel | None:
-        """The kernel whose scopes are called so; None where the profile has none. A launch
+        """The kernel whose scopes are called so; None if the profile has none. A launch
         with a name from `launch_metadata` belongs to the kernel with which its name begins.
         """
         begun = (named.get(name[:length]) for length, named in self._kernels.items())

@@ -91,7 +91,7 @@ class GrowingScope:
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as Proton describes it; 0 and "" where no one said."""
+    """A GPU as Proton describes it; 0 and "" if it is not known."""
 
     kind: str
     """ "CUDA", "HIP"."""
@@ -111,7 +111,7 @@ class Machine:
     target: str = ""
     """ "sm_90": what the kernels were compiled for, or the interpreter emulated."""
     device: str = ""
-    """ "NVIDIA H200"; "" where no one said."""
+    """ "NVIDIA H200"; "" if it is not known."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> version."""
     devices: tuple[Device, ...] = ()
@@ -127,14 +127,14 @@ class ProfiledKernel:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of its launches: num_warps, num_stages, constants."""
     code: str = ""
-    """The hash of its machine code, `code_hash`; "" where there is none."""
+    """The hash of its machine code, `code_hash`; "" if there is none."""
     file: str = ""
     """Where it is defined."""
     line: Count = 0
     source: str = ""
-    """Its lines from that one on, as they were compiled; "" where they are not known."""
+    """Its lines from that one on, as they were compiled; "" if they are not known."""
     grid: tuple[Count, Count, Count] | None = None
-    """Of its last launch; None where it is not known."""
+    """Of its last launch; None if it is not known."""
     integers: Mapping[str, int] = field(default_factory=dict)
     """Among the arguments of that launch, by name."""
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
@@ -142,7 +142,7 @@ class ProfiledKernel:
 
     @functools.cached_property
     def compilation(self) -> Any:
-        """Its Compilation, of the same machine code; None where its source is not at hand. Raises
+        """Its Compilation, of the same machine code; None if its source is not at hand. Raises
         ProfileError: its source now gives other machine code.
         """
         if self.compile is None:
@@ -158,7 +158,7 @@ class ProfiledKernel:
 
 
 def code_hash(stages: Mapping[str, Any]) -> str:
-    """SHA-256 of the machine code among a kernel's stages; "" where there is none. Of a cubin the
+    """SHA-256 of the machine code among a kernel's stages; "" if there is none. Of a cubin the
     instructions count: debug information names folders of the machine that compiled.
     """
     for name in ("cubin", "hsaco"):
@@ -275,7 +275,7 @@ class ProfileRecord:
     line_records: tuple[ProfiledLine, ...] = ()
     events: Events | None = field(default=None, compare=False)
     perturbation: Perturbation | None = None
-    """What measuring changed; None where it was not measured."""
+    """What measuring changed; None if it was not measured."""
     name: str = ""
 
 

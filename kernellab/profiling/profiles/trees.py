@@ -46,7 +46,7 @@ class Metric:
     """A metric that was asked for.
 
     Attributes:
-        of: its value for a scope; NaN where it has none.
+        of: its value for a scope; NaN if it has none.
     """
 
     text: str

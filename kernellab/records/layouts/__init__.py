@@ -35,7 +35,7 @@ class Holder(NamedTuple):
     lane: int
     warp: int
     block: int
-    """The block (CTA) of the cluster; 0 where a program is one block."""
+    """The block (CTA) of the cluster; 0 if a program is one block."""
 
 
 class SharedPlace(NamedTuple):
@@ -75,8 +75,8 @@ class Layout(HasCard, LinearTile, MadeByHand):
 
     def holders(self, index: ArrayLike) -> Any:
         """Everything that holds the element at `index`, in order: registers by block, warp, lane
-        and register; places in shared memory, one but for a layout that keeps copies; places in
-        tensor memory, several where an element fills several columns or rows lie idle beside it.
+        and register; places in shared memory, one except for a layout that keeps copies; places in
+        tensor memory, several where an element fills several columns or rows are idle beside it.
 
         Args:
             index: of one element, or an array of indices of shape (..., rank of the tile).

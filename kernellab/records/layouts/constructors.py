@@ -98,7 +98,7 @@ _OPTIONAL = {
 
 
 def misspelling(encoding: str, diagnostic: str) -> str:
-    """Which part of a refused encoding is misspelled, as a sentence; "" where none is known to be.
+    """Which part of a refused encoding is misspelled, as a sentence; "" if none is known to be.
 
     Args:
         encoding: as TTGIR writes it, with no aliases; its parents are looked at too.
@@ -306,7 +306,7 @@ class MadeByHand:
         """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16,
         N, K]: one warp's part).
 
-        Blackwell's products (version 5) lie in tensor memory: `Layout.tensor_memory`.
+        Blackwell's products (version 5) are in tensor memory: `Layout.tensor_memory`.
         """
         warps, size = _list(warps_per_cta), _list(instruction_shape)
         fields = _fields(versionMajor=version, versionMinor=0, warpsPerCTA=warps, instrShape=size)
@@ -334,7 +334,7 @@ class MadeByHand:
         """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
 
         `warp_bases` says, bit by bit of the warp's number, how many instructions further its part
-        lies. Triton 3.6 spells this encoding in another way: there, `parse` it.
+        is. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
         turned = _word("is_transposed", is_transposed)
         layout = _fields(warp=_lists(warp_bases))
@@ -415,7 +415,7 @@ class MadeByHand:
     ) -> TensorMemoryLayout:
         """Blackwell's tensor memory, in blocks of `block_m` rows (64 or 128) and `block_n` columns.
 
-        `column_stride` is 1 for elements that lie side by side,
+        `column_stride` is 1 for elements that are side by side,
         and 32 over their bits for narrow ones with a column each.
         """
         made = MadeByHand.parse(

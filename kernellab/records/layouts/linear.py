@@ -225,7 +225,7 @@ def nvmma_bases(
 ) -> Bases:
     """The basis vectors of `nvmma_shared` without fp4 padding: `nvmmaSharedToLinearLayout`.
 
-    The tile lies in memory block by block, as TMA copies it: a block has at most 256 elements along
+    The tile is in memory block by block, as TMA copies it: a block has at most 256 elements along
     each dimension, and along the contiguous one as many as a swizzle has bytes. Within a block the
     16-byte groups of a row trade places, by the XOR with the row's number.
 

@@ -48,11 +48,11 @@ class ForeignCall:
     name: str
     """As it is written: "torch.relu"."""
     arguments: tuple[str, ...]
-    """As they are written; () where it is not called."""
+    """As they are written; () if it is not called."""
 
     @property
     def instead(self) -> str:
-        """What a kernel writes; "" where nothing stands for it."""
+        """What a kernel writes; "" if nothing stands for it."""
         return instead_of(self.name.rpartition(".")[2], self.arguments)
 
 
@@ -79,7 +79,7 @@ def _is_short(text: str) -> bool:
 
 def foreign_call(function: Any) -> ForeignCall | None:
     """The first name in a JIT function that stands for something of torch's, NumPy's, math's or
-    of another library that runs outside kernels; None where there is none.
+    of another library that runs outside kernels; None if there is none.
     """
     tree, source = function.parse(), str(function.src)
     outside = {path[0] for path in named_outside(function)}

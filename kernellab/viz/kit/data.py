@@ -70,7 +70,7 @@ class Tab:
 
 
 Tone = Literal["", "pass", "warn", "fail"]
-"""How good or bad something is: it has a color and a mark; "" where nothing is said of it."""
+"""How good or bad something is: it has a color and a mark; "" if nothing is said about it."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
     """A bar for work that has begun.
 
     Args:
-        total: of its steps, None where no one knows.
+        total: of its steps, None if it is not known.
         wanted: whether a line is written even if stderr is not a terminal.
 
     Returns:
-        None where no one watches.
+        None if nothing shows it.
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None

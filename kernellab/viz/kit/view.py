@@ -269,7 +269,7 @@ def _as(kind: type[Any], record: Table | Card, /, **stated: Any) -> Any:
 
 @singledispatch
 def card_of(record: object) -> Card | None:
-    """The card of a record, by its class; None where it has none."""
+    """The card of a record, by its class; None if it has none."""
     del record
     return None
 
@@ -492,7 +492,7 @@ class View:
         """
         Args:
             make_data: makes what is drawn: a `ViewData`.
-            still: makes the cards that stand for the view where nothing can be drawn.
+            still: makes the cards that stand for the view if nothing can be drawn.
         """
         self.title = title
         self._make_data = make_data
@@ -502,11 +502,11 @@ class View:
         self.tab_id = ""
         """What other views of the same launch call this one."""
         self.tab_group: TabGroup | None = None
-        """Those views, where there are any."""
+        """Those views, if there are any."""
 
     @cached_property
     def data(self) -> Any:
-        """What is drawn: a `ViewData`."""
+        """The data to draw: a `ViewData`."""
         return self._make_data()
 
     @property

@@ -73,7 +73,7 @@ class ViewWidget(anywidget.AnyWidget):
             handlers: what answers the requests of this kind of view; those for the bundle are
                 answered here, those for other views of the same launch by `group`.
             number: the number of this view.
-            group: the views of the same launch; None where there are no others.
+            group: the views of the same launch; None if there are no others.
         """
         others = {} if group is None else group.handlers
         self._handlers = {"bundle": _bundle, **handlers, **others}

@@ -45,7 +45,7 @@ _WIDEST = 16
 
 @rule("strided-access", "scattered-access")
 def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
-    """Neighboring lanes whose elements lie far apart; accesses of tiles alike are one finding."""
+    """Neighboring lanes whose elements are far apart; accesses of tiles alike are one finding."""
     alike: dict[object, list[Traffic]] = {}
     for access in filter(_is_spread, evidence.accesses):
         alike.setdefault((access.shape, access.dimension), []).append(access)
@@ -152,7 +152,7 @@ def narrow_access(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _possible(evidence: Evidence, access: Traffic) -> int:
-    """Elements that a thread could take at once, if all were known of addresses and mask."""
+    """Elements that a thread could take at once, if all were known about addresses and mask."""
     if access.by_engine or access.is_atomic or access.dimension is None or access.steps is None:
         return 1
     if not access.is_dense:

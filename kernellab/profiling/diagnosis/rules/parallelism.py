@@ -271,7 +271,7 @@ _ADVICE = {
 
 @rule("low-occupancy", "too-many-stages")
 def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
-    """Few warps are resident, by registers or shared memory, and the launch has more of them."""
+    """Registers or shared memory let few warps be resident, although the launch has more."""
     now, resources = evidence.occupancy, evidence.resources
     if now is None or resources is None or now.fraction >= _ENOUGH_OCCUPANCY or now.blocks < 1:
         return
