@@ -207,7 +207,7 @@ class CheckedAccess(Event):
 
     @cached_property
     def written(self) -> numpy.ndarray:
-        """What a store or an atomic is given, as elements of the buffer."""
+        """The values of a store or an atomic, as elements of the buffer."""
         assert isinstance(self.request, Store | Atomic)
         values = numpy.asarray(self.request.value)
         kind = self.buffer.elements.dtype
@@ -327,7 +327,7 @@ def stored_integers(op: Operation) -> SSAValue | None:
 
 @lru_cache(maxsize=32)
 def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
-    """What addresses and masks are computed from, with integers in memory behind loads."""
+    """The values behind addresses and masks, including integers in memory behind loads."""
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
     values = behind(placed)

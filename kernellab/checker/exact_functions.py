@@ -58,7 +58,7 @@ class _Results(Expression):
 
 
 class _Operands:
-    """Takes the place of the emitter where one operation is lowered, without a kernel around it:
+    """Takes the place of the emitter when one operation is lowered without a kernel around it:
     its operands are the parameters of a function, and every type is float64.
     """
 
@@ -150,7 +150,7 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """C's, toward zero; by zero, no one knows."""
+    """As in C, toward zero; unknown for zero."""
     result: Array = numpy.where(b == 0, numpy.nan, numpy.trunc(a / numpy.where(b == 0, 1.0, b)))
     return result
 
@@ -227,7 +227,7 @@ def carries_indices(op: Operation) -> bool:
     mask.
 
     Bits are not: who takes those of a product wants it modulo 2**32. Nor are divisions, shifts and
-    comparisons of uint32, which hashes end with; in uint8 and uint16 no one hashes.
+    comparisons of uint32, which hashes end with; hashes do not use uint8 and uint16.
     """
     if not op.operands or not op.results or function_of(op) is None:
         return False
@@ -343,7 +343,7 @@ def _unsigned_in(code: ProgramCode, unsigned: frozenset[int]) -> Values:
 
 @dataclass
 class _Said:
-    """What is said about values: those that have a sign, and those that have none."""
+    """Facts about values: those that have a sign, and those that do not."""
 
     signed: set[SSAValue] = field(default_factory=set)
     unsigned: set[SSAValue] = field(default_factory=set)
@@ -446,7 +446,7 @@ SIGNS: dict[type[Operation], str] = {
     mlir.MulIOp: "*",
     mlir.ShLIOp: "<<",
 }
-"""What may wrap, and how Python writes it."""
+"""The operations that may wrap, and how Python writes them."""
 
 _LARGE = 4096
 """Tiles of so many elements are first looked at by their extremes."""

@@ -171,7 +171,7 @@ class Source:
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """What each variable is first assigned."""
+        """The first value that is assigned to each variable."""
         first: dict[str, ast.expr] = {}
         for node in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

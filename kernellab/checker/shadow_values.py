@@ -62,7 +62,7 @@ class Shadows(ABC):
 
     def _compute(self, computed: Computed) -> None:
         op = computed.operation
-        if computed.results:  # no one uses those of an atomic that has none
+        if computed.results:  # the results of an atomic without results are not used
             shadows = self.computed(computed, [self[operand] for operand in op.operands])
             self._of.update(zip(op.results, shadows))
 
@@ -119,7 +119,7 @@ class Shadows(ABC):
 
 
 def _entering(value: SSAValue) -> SSAValue | None:
-    """What a block's argument is before anything was handed on to it."""
+    """The value of a block's argument before anything was passed to it."""
     if not isinstance(value, BlockArgument):
         return None
     match value.block.parent_op():
@@ -295,7 +295,7 @@ INT64 = numpy.dtype(numpy.int64)
 
 @dataclass(frozen=True)
 class Written:
-    """What an access has written, lane by lane, programs first.
+    """The values that an access has written, lane by lane, programs first.
 
     Attributes:
         index: of each lane, in the access's elements.

@@ -310,7 +310,7 @@ class Sizes:
         return Polynomial.of(name) + self.ranges[name][0]
 
     def tied(self, value: int) -> Polynomial:
-        """What a number of the launch is: a size, the product of two, or itself."""
+        """A number of the launch as a size, the product of two sizes, or itself."""
         for name, size in self.given.items():
             if value == size:
                 return self.symbol(name)
@@ -455,7 +455,7 @@ class Values:
         return Access(address.argument, address.offset, facts)
 
     def known_of(self, conditions: Iterable[Condition]) -> list[Condition]:
-        """What is known about the symbols of some conditions, and of the symbols in that."""
+        """The facts about the symbols of some conditions, and about the symbols in those facts."""
         facts: list[Condition] = []
         seen: set[str] = set()
         waiting = [symbol for each in conditions for symbol in sorted(each.symbols)]
@@ -709,7 +709,7 @@ class Values:
         return quotient, rest
 
     def _reach(self, op: Operation) -> list[Condition]:
-        """What holds where the program reaches an operation."""
+        """The conditions under which the program reaches an operation."""
         facts: list[Condition] = []
         while not isinstance(parent := op.parent_op(), (tt.FuncOp, type(None))):
             match parent:
@@ -796,7 +796,7 @@ def _is_by_pointers(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """What is not proved of an access, or of two.
+    """A statement about one or two accesses that is not proved.
 
     Attributes:
         ops: the access, or both stores.
@@ -815,7 +815,7 @@ class OpenQuestion:
 
 
 class Proof:
-    """What is proved of a launch for every size.
+    """The proofs about a launch for every size.
 
     Attributes:
         proved: how many accesses are in bounds, and how many pairs of stores are apart.
@@ -874,7 +874,7 @@ class Proof:
         return f"the shapes of the tensors{''.join(f', {name}' for name in tied)} follow the sizes"
 
     def open_words(self) -> list[str]:
-        """What is not proved, a sentence for each line."""
+        """The statements that are not proved, a sentence for each line."""
         said = []
         for each in self.open:
             line = "" if each.position is None else f", line {each.position.line}"

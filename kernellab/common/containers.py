@@ -64,7 +64,7 @@ _LARGE = 1 << 22
 
 
 def sparse_zeros(count: int, dtype: Any) -> numpy.ndarray:
-    """An array of zeros, of which pages that no one writes take no memory, also when read."""
+    """An array of zeros, whose unwritten pages do not take memory, even when read."""
     size = count * numpy.dtype(dtype).itemsize
     if size < _LARGE:
         return numpy.zeros(count, dtype)

@@ -89,7 +89,7 @@ def index_text(index: Iterable[int | str]) -> str:
 
 
 def element_text(argument: str, index: Iterable[int]) -> str:
-    """An element of an argument: "z_ptr[3, 7]"; "memory[3]" where it belongs to none."""
+    """An element of an argument: "z_ptr[3, 7]"; "memory[3]" if it belongs to none."""
     return f"{argument or 'memory'}{index_text(index)}"
 
 

@@ -194,8 +194,7 @@ class PassPair:
     left: PassRun | None
     right: PassRun | None
     left_module: StoredText | None
-    """The left side's module after the pass; if it did not run there, the module after the previous
-    pass."""
+    """The left side's module after the pass, or after the previous one if it did not run there."""
     right_module: StoredText | None
 
     @property
@@ -230,13 +229,13 @@ class Comparison(PrintsAsCard):
     left: Compilation
     right: Compilation
     told_apart: tuple[str, str] = ("left", "right")
-    """Names of the sides where they differ in nothing, or in too much to name."""
+    """Names of the sides if they do not differ, or differ in too much to name."""
     notes: tuple[str, ...] = ()
-    """What else is to be known about both, in sentences."""
+    """Notes about both, in sentences."""
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What distinguishes the sides: kernels, targets, constants, options, or `told_apart`."""
+        """The names of the sides: kernels, targets, constants, options, or `told_apart`."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -334,7 +333,7 @@ class Comparison(PrintsAsCard):
         )
 
     def diff(self, name: str, context: int = 3) -> str:
-        """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
+        """The differences in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
         Raises ArgumentError: neither side has that stage or pass, or it is binary.
         """
         left, right = _text(self.left, name), _text(self.right, name)
@@ -491,7 +490,7 @@ def _opcodes(compilation: Compilation) -> Counter[str]:
 
 
 def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
-    """What the compiler said; nothing for a record from files, which has no one who could say."""
+    """The compiler's remarks; empty for a record from files that does not have them."""
     if not compilation.can_answer("remarks"):
         return ()
     try:
@@ -552,7 +551,7 @@ _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 
 
 def subject_of(kernel: Any, call: BoundCall, target: Target) -> Subject:
-    """What a launch of a plain JIT function is a launch of."""
+    """The kernel of a launch of a plain JIT function, and its specialization."""
     defaults = triton_api.backend_options(target)
     options = {name: defaults[name] for name in _ALWAYS if name in defaults}
     return Subject(

@@ -70,12 +70,12 @@ def needs(
     [Callable[Concatenate[Compilation, Arguments], Answer]],
     Callable[Concatenate[Compilation, Arguments], Answer],
 ]:
-    """Declare what a method of `Compilation` reads; calls raise NotRecorded where it is missing,
+    """Declare what a method of `Compilation` reads; calls raise NotRecorded if it is missing,
     which `Compilation.can_answer` reports beforehand.
 
     Args:
         stages: of which the method reads the first that is there: "ttir", "ttgir".
-        check: what it needs instead, where that is not a stage.
+        check: what it needs instead, if that is not a stage.
     """
     need = check or partial(_without_stages, stages=stages)
 
@@ -209,7 +209,7 @@ def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) ->
 
 @dataclass(frozen=True)
 class Sources:
-    """What a compilation reads its answers from on first use.
+    """The sources from which a compilation reads its answers on first use.
 
     Attributes:
         resources: reads them; None if there is no machine code.
@@ -245,7 +245,7 @@ class Compilation(HasCard):
     """The kernel, and the functions outside of libraries that it may call, as they were compiled;
     empty if the Python kernel is not known, and in files of earlier versions."""
     sources: Sources = field(default=Sources(), repr=False, compare=False)
-    """What the answers that are not among these fields are read from."""
+    """The sources of the answers that are not among these fields."""
 
     def can_answer(self, capability: str) -> bool:
         """Whether the record holds what the attribute or method of this name needs: `remarks`
@@ -278,8 +278,8 @@ class Compilation(HasCard):
 
     @property
     def query(self) -> Query:
-        """The way to query MLIR about the compilation's texts: in this process where MLIR wrote
-        them itself, otherwise in the worker process, since a text may hold anything.
+        """The way to query MLIR about the compilation's texts: in this process if MLIR wrote them
+        itself, otherwise in the worker process, because a text may contain anything.
         """
         return query_worker if self.sources.kernel is None else query_here
 
@@ -326,7 +326,7 @@ class Compilation(HasCard):
         """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
         the PTX assembler's notes.
 
-        The passes of MLIR run once more for this, and the assembler too where the compilation
+        The passes of MLIR run once more for this, and the assembler too if the compilation
         recorded no passes. Raises NotRecorded for a record made from files, which hold none.
         """
         sources = self.sources
@@ -378,8 +378,8 @@ class Compilation(HasCard):
 
     @needs(check=_passes("allocate_shared_memory"))
     def shared_memory(self) -> results.SharedMemory:
-        """How shared memory is laid out: buffers, offsets, sizes, life spans,
-        who shares bytes with whom.
+        """The layout of shared memory: buffers, offsets, sizes, life spans, and which of them share
+        bytes.
 
         Raises NotRecorded for a record without passes; so do the other analyses that read passes.
         """
@@ -389,11 +389,11 @@ class Compilation(HasCard):
 
     @needs(check=_without_tensor_memory)
     def tensor_memory(self) -> results.TensorMemory:
-        """How Blackwell's tensor memory is laid out:
-        buffers, columns, rows, life spans, who shares columns with whom.
+        """The layout of Blackwell's tensor memory: buffers, columns, rows, life spans, and which of
+        them share columns.
 
-        Where the target has none, or the program uses none, there are no buffers,
-        and `absence` says why.
+        If the target has none, or the program does not use it, there are no buffers, and `absence`
+        says why.
         """
         from kernellab.compiler.analyses.allocations import tensor_memory_of
 
@@ -401,22 +401,21 @@ class Compilation(HasCard):
 
     @needs(check=_passes("to_llvmir", "allocate_shared_memory"))
     def barriers(self) -> results.Barriers:
-        """The barriers of a program, and which accesses to shared memory each keeps apart."""
+        """The barriers of a program, and the accesses to shared memory that each separates."""
         from kernellab.compiler.analyses.barriers import barriers_of
 
         return self._kept(barriers_of)
 
     @needs("ttgir")
     def axis_info(self) -> results.AxisInfo:
-        """What is known about each global access's addresses, and the width in the finished
-        code."""
+        """Facts about each global access's addresses, and its width in the finished code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
 
     @needs("ttir", "ttgir")
     def call_graph(self) -> results.CallGraph:
-        """The functions that are left after inlining, and who calls whom."""
+        """The functions that remain after inlining, and their calls."""
         from kernellab.compiler.analyses.work import call_graph_of
 
         return self._kept(call_graph_of)
@@ -473,7 +472,7 @@ class Compilation(HasCard):
                 if isinstance(op, tt.LoadOp):                     # from kernellab.ir import tt
                     print(op.result.type.encoding.size_per_thread)
 
-        docs/ir.md has more, a rewrite among it.
+        docs/ir.md has more, including a rewrite.
 
         Raises:
             ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
@@ -581,8 +580,8 @@ class Compilation(HasCard):
         as one self-contained page.
 
         Args:
-            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found
-                of the same kernel: findings are shown in the margin, numbers next to the lines.
+            annotations: results of `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu`
+                for the same kernel: findings appear in the margin, numbers next to the lines.
 
         Raises:
             ArgumentError: evidence of another kernel, definition or compilation.
@@ -632,7 +631,7 @@ def compilation_of_text(
     compiled: triton_api.CompiledKernel,
     passes: tuple[PassRun, ...],
 ) -> Compilation:
-    """The record of an IR text that was compiled on: no kernel of Python is behind it."""
+    """The record of a compilation that began with an IR text, without a Python kernel."""
     compiled = replace(compiled, stages={given.language: given.text, **compiled.stages})
     stages = make_stages(compiled.stages)
     return Compilation(
@@ -664,7 +663,7 @@ LANGUAGES = {
     "ttir": "mlir", "glir": "mlir", "ttgir": "mlir", "llir": "llvm", "ptx": "ptx", "cubin": "elf",
     "amdgcn": "amdgcn", "hsaco": "elf",
 }  # fmt: skip
-"""Stage of Triton's -> what it is written in."""
+"""Stage of Triton -> its language."""
 
 
 def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:

@@ -1,4 +1,4 @@
-"""Compilations from files: those that were saved, and what others left on disk."""
+"""Compilations from files: saved ones, and those that other tools left on disk."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ _MOST_PARAMETERS = 4_096
 
 
 def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
-    """A function that gives what was saved, which is read now; None for nothing."""
+    """A function that returns the saved value, which is read now; None if there is none."""
     if data.is_null():
         return None
     value = read(data)
@@ -179,7 +179,7 @@ _COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
 
 
 def _options(data: SavedData) -> dict[str, Any]:
-    """Options of the compiler; those that are counts are computed with."""
+    """Options of the compiler; counts are checked, because they are used in computations."""
     options = _by_name(data)
     for name, least in _COUNTED.items():
         value = options.get(name, least)
@@ -360,7 +360,7 @@ _MAY_BE_NULL = ("tmem_size", "maxnreg")
 
 
 def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
-    """What is computed with are numbers; lists are not nested without end."""
+    """Check that values for computations are numbers, and that lists are not nested deeply."""
     try:
         _check(SavedData(metadata))
     except SchemaError as error:
@@ -464,7 +464,7 @@ class _Dump:
 def read_dump(text: str, file: Path) -> Compilation:
     """The record of the first kernel in `MLIR_ENABLE_DUMP=1`'s output: passes, MLIR stages.
 
-    MLIR prints each module before a pass: what the last pass made is not there. Operations are
+    MLIR prints each module before a pass, so the last pass's result is missing. Operations are
     counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
     a target, LLVM once it has functions of LLVM.
 
@@ -518,7 +518,7 @@ def _tritons_name(name: str) -> str:
 
 
 def _first_kernel(dumps: Iterable[_Dump]) -> Iterator[_Dump]:
-    """Up to where the stages begin anew: another kernel's compilation."""
+    """The dumps until the stages begin again with another kernel's compilation."""
     reached = 0
     for dump in dumps:
         height = _STAGES.index(_stage_of(dump.text))
@@ -609,7 +609,7 @@ _WHAT_LOAD_READS = (
 
 
 def _refuse_stub(content: bytes, file: Path) -> None:
-    """A file that ends before it says what it is has lost the rest."""
+    """Refuse a file that ends within its first bytes: the rest is lost."""
     if not content:
         raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):

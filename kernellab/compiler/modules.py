@@ -124,7 +124,7 @@ def pointers_of(access: Operation) -> SSAValue:
 
 
 def pointee(pointers: SSAValue) -> Attribute:
-    """What a pointer, or a tile of pointers, points to."""
+    """The type that a pointer, or a tile of pointers, points to."""
     pointer = element_type(pointers.type)
     assert isinstance(pointer, PointerType)
     return pointer.pointee
@@ -203,7 +203,7 @@ class OpenedModules:
 
     @property
     def first_stage(self) -> str:
-        """The first stage that is a module: "ttir", or "ttgir" where the record begins there."""
+        """The first stage that is a module: "ttir", or "ttgir" if the record begins there."""
         return "ttir" if "ttir" in self.compilation.stages else "ttgir"
 
     def snapshot(self, name: str) -> builtin.ModuleOp:

@@ -1,4 +1,4 @@
-"""What the compiler says about a kernel while it compiles it, tied to the kernel's lines."""
+"""The compiler's messages about a kernel while it compiles it, on the kernel's lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHOUTED = re.compile(r"^warning:\s*", re.I)
 def collect_remarks(
     compilation: Compilation, diagnosis: Diagnosis, log: str | None
 ) -> tuple[Remark, ...]:
-    """What MLIR, Triton and the PTX assembler say about a kernel.
+    """The messages of MLIR, Triton and the PTX assembler about a kernel.
 
     Args:
         log: what `ptxas -v` said; None if ptxas has to run again.
@@ -115,7 +115,7 @@ KernelLine = Callable[[int], SourcePosition | None]
 
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
-    """What `ptxas -v` says: warnings (spilling is one), stack, spills, registers, barriers."""
+    """The output of `ptxas -v`: warnings (spilling is one), stack, spills, registers, barriers."""
     remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
     return tuple(explained(remark) for remark in remarks)
 

@@ -3,7 +3,7 @@
 What names what:
 
 - TTIR and TTGIR carry `loc(...)`: the kernel's lines, with the chain of calls of what was inlined.
-- After TTGIR, locations name lines of the TTGIR text where the compilation asked for it
+- After TTGIR, locations name lines of the TTGIR text if the compilation asked for it
   (`triton_api.locations_name_ttgir`), and lines of the kernel otherwise: in LLVM IR as
   `!DILocation`, in PTX and AMD assembly as `.loc`, in a cubin as DWARF lines.
 - A cubin names the PTX line of each instruction besides (section `.nv_debug_line_sass`).

@@ -23,7 +23,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class _Architecture:
-    """What all GPUs of one architecture have in common."""
+    """The facts that all GPUs of one architecture share."""
 
     backend: Literal["cuda", "hip"]
     shared_bytes: int
@@ -207,7 +207,7 @@ class Gpu:
         backend, arch: of the target that it runs, "cuda" and "90".
         multiprocessors: streaming multiprocessors (AMD: compute units; RDNA: workgroup processors).
         clock: GHz at which the data sheet's peaks are reached: rate / SMs / operations a clock.
-        highest_clock: GHz that it may reach, where that is more.
+        highest_clock: GHz that it may reach, if that is more.
         dram: peak bandwidth of its memory in bytes per microsecond.
         bus_bits: width of the interface to its memory.
         cache_bytes: size of the L2 cache (AMD: of one XCD).

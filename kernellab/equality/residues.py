@@ -44,7 +44,7 @@ PAIR = numpy.dtype(numpy.complex128)
 FLOAT32 = numpy.dtype(numpy.float32)
 
 _PIECE = 2**14
-"""So many residues are reduced together: they stay in the processor's cache."""
+"""The number of residues that are reduced together: they stay in the processor's cache."""
 
 
 def _repeated(*moduli: int) -> tuple[Array, Array]:
@@ -548,7 +548,7 @@ def _scrambled(name: str, residues: Array, modulus: int = P) -> Array:
     return numpy.where(known, made, numpy.nan)
 
 
-# Rounding, where it is kept: an uninterpreted function that leaves alone what it gives.
+# Rounding that is kept: an uninterpreted function that does not change its own results.
 
 
 def bits_of(kind: numpy.dtype) -> int:
@@ -610,7 +610,7 @@ def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
 
 @_or_by_terms
 def order_key(a: Value) -> Any:
-    """What comparisons compare: the residue modulo P, or modulo R if only that is known."""
+    """The key of comparisons: the residue modulo P, or modulo R if only that is known."""
     a = numpy.asarray(a, PAIR)
     if not numpy.isnan(a.real).any():
         return a.real

@@ -45,11 +45,11 @@ _VALUES = {_INFINITY: complex(math.inf, math.inf), _LOWEST: complex(-math.inf, -
 
 
 class NotProved(UnsupportedOperation):
-    """What a proof has no expression for."""
+    """A proof has no expression for an operation."""
 
 
 class OrderNotKnown(NotProved):
-    """What is computed depends on an order of floats that follows from no law."""
+    """A result depends on an order of floats that does not follow from any law."""
 
 
 def _of_each(function: Callable[..., int]) -> Callable[..., Any]:

@@ -33,10 +33,10 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 _LONGEST_WORD = 100
-"""Letters: what two words have in common takes the product of their lengths to find."""
+"""The most letters of a word: comparing two words takes the product of their lengths."""
 
 _ALIKE = 0.6
-"""The part of letters in the same order (difflib) from which a word may be a slip."""
+"""The share of letters in the same order (difflib) from which a word may be a typo."""
 
 
 _VERY_ALIKE = 0.8
@@ -167,11 +167,11 @@ class Diagnostic:
 
     @property
     def circumstances(self) -> Mapping[str, str]:
-        """What a text and a card say between the place and the advice: "in", "with" -> words."""
+        """The facts between the place and the advice in a text or a card: "in", "with" -> words."""
         return {}
 
     def __str__(self) -> str:
-        """What happens and how it comes about; where, with the line's source; what to try."""
+        """The message: what happened and why; where, with the line's source; what to try."""
         lines = [self.headline + indented(self.why)]
         if self.position is not None:
             lines += [f"  at {self.position}", self.position.excerpt()]
@@ -181,7 +181,7 @@ class Diagnostic:
         return visible("\n".join(line for line in (*lines, self.advice) if line))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
+        """Return types that JSON has, with the same keys for every kind (docs/analyses.md)."""
         return {
             field_.name: json_value(getattr(self, field_.name)) for field_ in fields(Diagnostic)
         }
@@ -208,8 +208,8 @@ class Diagnostic:
 
 
 def json_value(value: Any) -> Any:
-    """A value in types that JSON has: of a data class its fields, of a range its first and its
-    last number; NaN, infinities and what else JSON does not know in words.
+    """Return a value in types that JSON has: the fields of a data class, the first and the last
+    number of a range; NaN, infinities and other values that JSON does not know in words.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -306,11 +306,11 @@ def _without_init(kind: type[KernelLabError], args: tuple[Any, ...]) -> KernelLa
 
 
 _LONGEST = 20_000
-"""Characters of a message; longer ones stop browsers and terminals."""
+"""The most characters of a message; longer ones stop browsers and terminals."""
 
 
 def clipped(words: str) -> str:
-    """Words for people, without the middle of what no one would read to its end."""
+    """Shorten a very long text for people: leave out its middle."""
     if len(words) <= _LONGEST:
         return words
     half = _LONGEST // 2
@@ -364,7 +364,7 @@ class CompileError(KernelLabError):
         failed_pass: label of the pass that failed, "ttgir.coalesce", or None if it was not a pass
             or the passes were not watched.
         kernel: the name of the kernel, "" if it is an IR text.
-        target: the target's name, "" if none had a part in it.
+        target: the target's name, "" if there is none.
         reason: what the compiler itself says, "" if it says nothing.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
@@ -535,7 +535,7 @@ class WaitingProgram:
     program: ProgramId
     position: SourcePosition | None
     reading: str
-    """What it read there last, "lock[0] is 1"; "" if it is not known."""
+    """The value that it read there last, "lock[0] is 1"; "" if it is not known."""
 
     def __str__(self) -> str:
         where = f" at {self.position}" if self.position else ""
@@ -596,7 +596,7 @@ class Deadlock(KernelFault):
 
 
 _LISTED = 8
-"""So many programs of a deadlock are listed."""
+"""The most programs of a deadlock that are listed."""
 
 
 class EndlessWait(KernelFault):

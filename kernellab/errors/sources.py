@@ -170,7 +170,7 @@ def is_edited(file: str, compiled: CompiledLines) -> bool:
 
 
 def format_edited(file: str, function: str) -> str:
-    """What is said about a function whose file was edited, in a sentence or two."""
+    """The note about a function whose file was edited, in a sentence or two."""
     return (
         f"{function!r} in {file} has changed since it was imported: what runs, and is shown, is "
         "what was imported. Import it again, or restart, to run the file as it is now."
@@ -178,7 +178,7 @@ def format_edited(file: str, function: str) -> str:
 
 
 def edited_words(file: str, line: int) -> str:
-    """What is said about a line whose function has changed in the file; "" of any other."""
+    """The note about a line whose function has changed in the file; "" for any other."""
     compiled = compiled_at(file, line)
     if compiled is None or not is_edited(file, compiled):
         return ""
@@ -286,7 +286,7 @@ def file_in_traceback(position: SourcePosition) -> str:
     if not position.notice:
         return position.file
     name, lines = f"{position.file} (as it was imported)", lines_as_imported(position.file)
-    # With an mtime of None no one looks for such a file.
+    # With an mtime of None such a file is not looked up.
     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     return name
 

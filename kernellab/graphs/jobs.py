@@ -1,7 +1,7 @@
 """The jobs of the processes that work for a report: capture a call, time it, count and time it
 without some optimizations, and run torch's tracers on a function.
 
-The user's process sends them a pickled function. None of their emulated GPUs and changes of torch
+The user's process sends them a pickled function. Their emulated GPUs and changes of torch do not
 reach it.
 """
 
@@ -405,7 +405,7 @@ class Traced:
             or another effect, and no error; "refused": an error while it was captured.
         programs: how many there are for one call.
         operations: how many they have; None if a tracer does not say.
-        says: the error, what differs, or where it was parted.
+        says: the error, what differs, or where it was split.
     """
 
     tracer: str

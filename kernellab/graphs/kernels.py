@@ -76,12 +76,12 @@ class GeneratedKernel:
     @functools.cached_property
     def tuner(self) -> Any:
         """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
-        a kernel. The first access executes its module; if that is a file's, it needs the
+        a kernel. The first access executes its module; if that is from a file, it needs the
         reader's consent.
 
         Raises:
             OptionError: it is not a Triton kernel.
-            ArgumentError: the module is a file's, and no one agreed to run it.
+            ArgumentError: the module is from a file, and there is no consent to run it.
         """
         if not self.code.is_triton:
             raise OptionError(
@@ -97,7 +97,7 @@ class GeneratedKernel:
         return kernel_in(self.source, self.code.function)
 
     def check_runs_unasked(self) -> None:
-        """Raise ArgumentError if a question is needed before the module runs: a view has none."""
+        """Raise ArgumentError if the module needs consent to run: a view cannot request it."""
         if not self.is_written_here and not is_trusted(self.source):
             raise cannot_request(
                 self.name, _CALL, f"{_TRUSTING} report.kernels[0].tuner requests your consent."
@@ -195,7 +195,7 @@ def run_code(made: Made) -> Run:
 
 
 def launch(kernel: Any, args: Sequence[Any]) -> None:
-    """One launch of one of Inductor's kernels, with what the generated code gives."""
+    """Launch one of Inductor's kernels with the arguments of the generated code."""
     from kernellab.launch.tile_kernel import run
     from kernellab.torch_api.inductor import parted
 
@@ -211,8 +211,8 @@ def estimated_launches(
 ) -> Iterator[float | None]:
     """Yield the estimated microseconds of each launch of a graph, in order; None if an operation
     that torch calls has no count. Such an operation counts with the time that its bytes or its
-    FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is of a file, or has sizes that
-    are symbols.
+    FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is from a file, or has sizes
+    that are symbols.
     """
     if not all(kernel.is_written_here for kernel in kernels):
         raise NotRecorded("The generated code was read from a file, which is not run for times.")

@@ -90,7 +90,7 @@ def base_of(numbers: numpy.ndarray) -> Base:
 
 
 def as_array(base: Base) -> numpy.ndarray:
-    """One entry for each program; no dimension where one integer is for all."""
+    """One entry for each program; no dimension if one integer is for all."""
     return base.numbers() if isinstance(base, Progression) else numpy.asarray(base)
 
 
@@ -238,7 +238,7 @@ class AffineTile(SymbolicTile):
         return low <= exact_low and exact_high <= high
 
     def astype(self, dtype: Any) -> Any:
-        """The same values in another integer type; an array where they do not all fit."""
+        """The same values in another integer type; an array if they do not all fit."""
         dtype = numpy.dtype(dtype)
         if dtype.kind == "i" and self.within(*_LIMITS[dtype]):
             return AffineTile(self.base, self.strides, self.extents, dtype, (self.low, self.high))
@@ -563,8 +563,7 @@ def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
 
 
 def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
-    """A mask of one boolean for each program, as pipelined loops have, or one for all; None for
-    others."""
+    """A mask of one boolean per program, as pipelined loops have, or for all; None for others."""
     if isinstance(mask, SymbolicTile):
         return None
     on = numpy.asarray(mask)

@@ -39,7 +39,7 @@ _TORCH_TYPES = {
 }
 
 _TORCH_FROM = 1024
-"""From so many elements on, torch converts faster than NumPy (10 to 20 times for float16)."""
+"""The elements from which torch converts faster than NumPy (10 to 20 times for float16)."""
 
 _SHORT_AXIS = 128
 """Up to so many elements along an axis, torch finds their maximum sooner than NumPy."""

@@ -1,4 +1,4 @@
-"""What each instruction of PTX computes, and how inline assembly runs, on NumPy arrays.
+"""The functions of PTX instructions, and how inline assembly runs, on NumPy arrays.
 
 To add an instruction, add one function.
 """

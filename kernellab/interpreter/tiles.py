@@ -31,7 +31,7 @@ class LaneFault(Exception):
 
 
 def lanes_at_fault(faulty: Any, rank: int, program: int = 0) -> dict[str, Any]:
-    """What a `LaneFault` says about its lanes, of an array of `rank` dimensions for each program.
+    """The facts of a `LaneFault` about its lanes, for an array of `rank` dimensions per program.
 
     Args:
         program: the first that takes part, where all do the same.
@@ -458,14 +458,14 @@ def or_zero(condition: Value, tile: numpy.ndarray, rank: int) -> Value:
 
 
 _BITS_FROM = 4096
-"""From so many lanes on, choosing by bits pays."""
+"""The number of lanes from which choosing by bits is faster."""
 
 
 def _lane_by_lane(
     condition: numpy.ndarray, true_value: numpy.ndarray, false_value: numpy.ndarray
 ) -> Value:
-    """`numpy.where`, by bits where there are many lanes:
-    it takes a branch at each, and guesses wrong where they are irregular.
+    """`numpy.where`, by bits if there are many lanes: it branches at each, and mispredicts
+    irregular ones.
     """
     dtype = true_value.dtype
     if condition.size < _BITS_FROM or false_value.dtype != dtype or dtype.kind == "c":

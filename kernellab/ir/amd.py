@@ -225,7 +225,7 @@ class SchedBarrierOp(IRDLOperation):
 
 
 class SchedGroupBarrierOp(IRDLOperation):
-    """So many instructions of a kind next."""
+    """Schedule a number of instructions of one kind next."""
 
     name = "rocdl.sched.group.barrier"
     traits = traits_def(operations.Ordered())

@@ -146,7 +146,7 @@ class AsyncCopyMbarrierArriveOp(IRDLOperation):
 
 
 class FenceAsyncSharedOp(IRDLOperation):
-    """What was written to shared memory becomes visible to TMA and the tensor cores."""
+    """Make writes to shared memory visible to TMA and the tensor cores."""
 
     name = "ttng.fence_async_shared"
     traits = traits_def(Ordered(), OrdersWarpGroups())
@@ -198,7 +198,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 
     @property
     def descriptor(self) -> SSAValue:
-        """What says where the tensor is."""
+        """The operand that has the tensor's address."""
         return self.arguments[0]
 
     @property
@@ -323,7 +323,7 @@ class TensormapCreateOp(IRDLOperation):
 
 
 class TensormapFenceproxyAcquireOp(IRDLOperation):
-    """What was written of a descriptor becomes visible to TMA."""
+    """Make writes to a descriptor visible to TMA."""
 
     name = "ttng.tensormap_fenceproxy_acquire"
     traits = traits_def(Ordered())
@@ -367,7 +367,7 @@ class TmemLoadOp(IRDLOperation):
 
     @property
     def token(self) -> SSAValue | None:
-        """What orders later accesses after this one, or None."""
+        """The token that orders later accesses after this one, or None."""
         tokens = [value for value in self.final if isinstance(value.type, AsyncTokenType)]
         return tokens[0] if tokens else None
 

@@ -1,5 +1,5 @@
-"""Other people's code: what is sent of it, the confined process in which it runs, and the clean
-process that starts confined ones and verifies what they made.
+"""Other people's code: its form for sending, the confined process in which it runs, and the clean
+process that starts confined ones and verifies their modules.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SourcePart:
     Attributes:
         file: the name of the file that it runs as.
         text: the text.
-        only_definitions: whether of the text only what `definitions` returns runs.
+        only_definitions: whether only the part that `definitions` returns runs.
     """
 
     file: str
@@ -107,7 +107,7 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 # In the confined process: other people's code runs, and their kernel compiles to texts.
 #
-# Nothing that this process says is believed where it matters: it answers with JSON, and the
+# This process is not trusted: it answers with JSON, and the
 # modules in it are read, checked and run elsewhere.
 
 
@@ -157,7 +157,7 @@ def _described(kernel: Any, request: Request) -> dict[str, Any]:
 
 
 def _variant(kernel: Any, source: str, request: Request) -> dict[str, Any] | None:
-    """Return what is answered for a variant of a kernel; None for one that is not a kernel."""
+    """Return the answer for a variant of a kernel; None if it is not a kernel."""
     try:
         return _described(triton_api.with_source(kernel, source), request)
     except Exception:  # of other people's Python, or of a source that is none
@@ -248,8 +248,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """Return what is said about launches to a confined process: no tensor, and no contents of
-    any."""
+    """Return the description of launches for a confined process, without any tensors."""
     return [
         {name: map_tensors(value, operator.attrgetter("dtype")) for name, value in launch.items()}
         for launch in launches
@@ -355,7 +354,7 @@ def _watch(folder: str) -> None:
 
 
 def _written(folder: str) -> int:
-    """Return the bytes of the files in a folder, which others change meanwhile."""
+    """Return the bytes of the files in a folder, which another process may change meanwhile."""
     size = 0
     for path, _, names in os.walk(folder):
         for name in names:

@@ -35,7 +35,7 @@ from kernellab.triton_api import Autotuner, Config, JITFunction
 
 @dataclass(frozen=True)
 class AutotunerTimings:
-    """What Triton's autotuner measured in one launch. Triton keeps it only until the next launch,
+    """The times of Triton's autotuner in one launch. Triton keeps it only until the next launch,
     and has no hook for it.
     """
 
@@ -52,7 +52,7 @@ class AutotunerTimings:
 
 @dataclass(frozen=True)
 class TunerFacts:
-    """What an autotuner does around the trials of its configs.
+    """The steps of an autotuner around the trials of its configs.
 
     Attributes:
         configs: its configs.

@@ -143,7 +143,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         entered.close()
 
     def _stacks(self) -> list[ExitStack]:
-        """The stacks of this thread, several where a decorated function calls itself."""
+        """The stacks of this thread, several if a decorated function calls itself."""
         stacks: list[ExitStack] = vars(self._entered).setdefault("stacks", [])
         return stacks
 
@@ -409,7 +409,7 @@ technical specifications)."""
 
 
 class InterpretedLaunch:
-    """What `kernel[grid](...)` gives inside `interpreted()`:
+    """The result of `kernel[grid](...)` inside `interpreted()`:
     the run, and all that Triton's compiled kernel has.
 
     The kernel is compiled for the emulated GPU when `asm`, `metadata`,

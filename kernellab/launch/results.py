@@ -161,7 +161,7 @@ def _has_same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 _PIECE = 1 << 22
-"""So many elements are compared together: what is computed of them on the way takes memory."""
+"""The number of elements that are compared together: intermediate results take memory."""
 
 
 def pieces(shape: tuple[int, ...]) -> Iterator[Piece]:

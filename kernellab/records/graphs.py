@@ -215,7 +215,7 @@ class KernelCode:
     Attributes:
         name: see `kernel_names`.
         source: the whole module: imports, decorators, the function.
-        operations: what it computes where it is launched first, by the scheduler's names.
+        operations: those of its first launch, by the scheduler's names.
         origins: names of nodes of the post-grad graph, of all its launches.
         variables: name in the kernel ("tmp3") -> name of the operation that it belongs to.
         reused: what it computes in each further launch, in the order of `operations`.
@@ -262,7 +262,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward one; bytes None if unknown."""
+    """The tensors that the forward graph keeps for the backward graph; bytes None if unknown."""
 
     name: str
     shape: tuple[int | str, ...] | None
@@ -344,7 +344,7 @@ class GraphBreak:
         frame: "0/0", Dynamo's number of the frame and of its compilation; "" if unknown.
         resumes: whether Dynamo continues in a graph after the line; else Python runs the rest.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
-            on that no graph has; () also where the function's source is unknown.
+            on that no graph has; () also if the function's source is unknown.
         stack: the lines that led to it, the outermost first, with those of torch's functions.
     """
 

@@ -48,12 +48,12 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage of the compiler made: text, or the bytes of a binary."""
+    """The output of one compiler stage: text, or the bytes of a binary."""
 
     name: str
     """ "source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass", "amdgcn", "hsaco"."""
     language: str
-    """What a highlighter takes it for: "python", "mlir", "llvm", "ptx", "sass", ..."""
+    """Its language for a highlighter: "python", "mlir", "llvm", "ptx", "sass", ..."""
     content: str | bytes
 
     @property
@@ -79,7 +79,7 @@ class Stages(Mapping[str, Stage]):
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
         self.failed: dict[str, errors.MachineError | errors.CompileError] = {}
-        """What could not be made, and why."""
+        """The stages that could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; raises NoSuchStage, a KeyError, if there is none."""
@@ -189,12 +189,12 @@ class PassRun:
     name: str
     """As in Triton's `add_*`: "coalesce"; or "front_end", "optimize_module", "ptxas"."""
     occurrence: int
-    """The how manieth of that name in the stage's own pipeline, from 1."""
+    """Its number among the passes of that name in the stage's own pipeline, from 1."""
     arguments: tuple[Any, ...]
-    """What the backend gave to `add_*` besides the pass manager."""
+    """The arguments that the backend passed to `add_*` after the pass manager."""
     seconds: float
     changed: bool
-    """Whether the module's text, locations included, is another one than before."""
+    """Whether the module's text, including locations, has changed."""
     op_counts_before: Mapping[str, int]
     """Op name -> how many of them the module held; empty if there is no module of MLIR."""
     op_counts_after: Mapping[str, int]
@@ -257,7 +257,7 @@ class SourceMap:
     def is_exact(self, from_stage: str, to_stage: str) -> bool:
         """Whether the compiler's own line information leads from one stage to the other.
 
-        Otherwise two lines count as related where both name the same line of the kernel.
+        Otherwise two lines count as related if both name the same line of the kernel.
         """
         self._check(from_stage)
         self._check(to_stage)

@@ -133,7 +133,7 @@ def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stated_default_device() -> torch.device | None:
-    """What `torch.set_default_device` or `with torch.device(...)` say in this thread; else None."""
+    """This thread's device of `torch.set_default_device` or `with torch.device(...)`, or None."""
     for mode in reversed(_overrides._get_current_function_mode_stack()):
         if isinstance(mode, DeviceContext):
             device: torch.device = mode.device
@@ -166,10 +166,10 @@ def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 # Tensors without values
 
 TRACING: ModuleType = torch.fx.experimental.proxy_tensor
-"""What traces; it computes constants while `unset_fake_temporarily` is entered."""
+"""The module that traces; it computes constants while `unset_fake_temporarily` is entered."""
 
 FakeTensorMode: Any = _fakes.FakeTensorMode
-"""What tensors without values are made in while torch traces."""
+"""The mode in which torch makes tensors without values while it traces."""
 
 CrossRefFakeMode: Any = torch._subclasses.CrossRefFakeMode
 """Compares the metadata of real tensors with those of fake ones, in `opcheck`."""
@@ -178,7 +178,7 @@ FAKE_TENSORS: ModuleType = torch._subclasses.fake_tensor
 """Their module; before the first one of a GPU, `init_gpu_context` makes a real tensor there."""
 
 FakeTensorConverter: Any = _fakes.FakeTensorConverter
-"""What makes one for a real tensor."""
+"""Makes a fake tensor for a real one."""
 
 
 def nested_tensors(*values: Any) -> Iterator[torch.Tensor]:
@@ -284,7 +284,7 @@ _FIRST = 0
 # Queries of torch itself
 
 C_MODULE: ModuleType = torch._C
-"""What `torch.cuda` and other people's code call by underscored names."""
+"""The underscored names that `torch.cuda` and other people's code call."""
 
 CUDA_MODULES: tuple[ModuleType, ...] = (
     torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.graphs, torch.cuda.nvtx,
@@ -296,7 +296,7 @@ ACCELERATOR_MODULES: tuple[ModuleType, ...] = (torch.accelerator, torch.accelera
 """The same of `torch.accelerator`."""
 
 ABOUT_TRITON: ModuleType = torch.utils._triton
-"""What torch queries of Triton and the GPU."""
+"""The functions by which torch queries Triton and the GPU."""
 
 QUESTIONS_OF_TRITON = tuple(
     name

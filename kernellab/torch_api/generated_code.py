@@ -28,7 +28,7 @@ from kernellab.torch_api.virtual_gpu import ON_CPU
 # Inductor's generated code, with a note after each statement that computed a value to its end.
 
 SEEN = "kernellab_seen"
-"""What the code calls after each such statement: number, {name: value}."""
+"""The function that the code calls after each such statement: number, {name: value}."""
 
 _MAKES_NOTHING = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment")
 _WRITTEN = ("out_ptr", "in_out_ptr")

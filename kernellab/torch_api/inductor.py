@@ -22,7 +22,7 @@ def is_inductor_kernel(thing: Any) -> bool:
 
 @dataclass(frozen=True)
 class Generated:
-    """What Inductor decided when it generated a kernel.
+    """The decisions of Inductor when it generated a kernel.
 
     Attributes:
         function: the Python function under `@triton.jit`; None if it stayed in the process that
@@ -48,7 +48,7 @@ class Generated:
 
 
 def generated(kernel: Any) -> Generated:
-    """What is known about one of Inductor's kernels."""
+    """The facts about one of Inductor's kernels."""
     meta, inductor_meta, device = kernel.triton_meta, kernel.inductor_meta, kernel.device_props
     if kernel.fn.fn is None and callable(getattr(kernel, "_reload_kernel", None)):
         kernel._ensure_kernel_loaded()  # it was compiled in another process

@@ -97,7 +97,7 @@ def _candidate(operation: str, place: int, choice: Any, is_taken: bool) -> Candi
 
 
 def _text(read: Callable[[], Any]) -> str:
-    """What a choice says about itself, in a line; "" if it says nothing."""
+    """A choice's description of itself, in a line; "" if it has none."""
     try:
         return " ".join(str(read() or "").split())
     except (AttributeError, NotImplementedError):
@@ -107,7 +107,7 @@ def _text(read: Callable[[], Any]) -> str:
 # Inductor, watched while it lowers one graph: its passes, its loop IR, what it fuses and why
 # not, the code that it writes.
 #
-# Nothing of Inductor is imitated: its own functions run, and each watch notes what goes by.
+# Inductor is not imitated: its own functions run, and each watcher records what passes.
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
@@ -121,7 +121,7 @@ _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
 
 CONFIG: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1, "cpp_wrapper": False}
-"""What a watched Inductor is set to: a graph that it finds in its cache shows nothing."""
+"""The settings of a watched Inductor: a graph from its cache would show nothing."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Mutation:
 
 @dataclass
 class Lowering:
-    """What was noted of one graph; `module` is the graph as it was lowered, or None; `values` says
+    """The record of one graph; `module` is the graph as it was lowered, or None; `values` says
     of buffers which node's value they are; `mutations` are in the order of the code, and `names`
     has the kernels' by their variables in the code.
     """
@@ -628,7 +628,7 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
 
 @functools.cache
 def _primitive_table() -> dict[Any, Callable[..., Any]]:
-    """What torch can write out: its decompositions, and its references in primitives."""
+    """Operations that torch can write out: its decompositions, and its references in primitives."""
     registered: Any = torch._decomp.global_decomposition_table
     table: dict[Any, Callable[..., Any]] = dict(registered["post_autograd"])
     modules: tuple[Any, ...] = (torch._refs, torch._refs.nn.functional)
@@ -758,7 +758,7 @@ class _Traced:
 
 
 def _kind_of(node: torch.fx.Node) -> Any:
-    """What is the same for nodes that are written out alike."""
+    """A key that is equal for nodes that are written out alike."""
     values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
     kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in values)
     blank = _with_nodes(lambda _one: _PLACE, (node.args, node.kwargs))

@@ -63,7 +63,7 @@ class _Sink(logging.Handler):
 
 
 def _with_file_names(value: Any) -> Any:
-    """What torch says about one thing, with the names of files in its stack in place of numbers,
+    """A message of torch, with the names of files in its stack in place of numbers,
     and without torch's own stack.
     """
     if not isinstance(value, dict) or not value.get("user_stack"):
@@ -258,7 +258,7 @@ def _disassembled(code: CodeType) -> str:
     return text.getvalue()
 
 
-# Torch's lazy tensors, which write down what is called on them until somebody needs a value.
+# Torch's lazy tensors, which record the operations on them until a value is needed.
 
 _metrics: Any = torch._lazy.metrics
 _lazy: Any = torch._lazy

@@ -1,4 +1,4 @@
-"""What a trace is made of, steps, calls, accesses, and how that is written to a file."""
+"""The parts of a trace (steps, calls, accesses), and their file format."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Frame:
         function, file: what was called.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
-        given: name -> value's number, of what has one before the first line: arguments, constants.
+        given: name -> value's number, for names with a value at the start: arguments, constants.
         partition: the warp-specialized group that called, by its function; "" outside of any.
     """
 
@@ -95,8 +95,8 @@ class LoopIteration:
     """Which iteration of a loop a step belongs to.
 
     Attributes:
-        header: what the header says: "for k in range(0, n)".
-        number: of the iteration, from 0; where the loop is over, how many there were.
+        header: the header's text: "for k in range(0, n)".
+        number: of the iteration, from 0; if the loop is over, how many there were.
         is_over: whether the header was reached once more, and the loop ended there.
     """
 
@@ -187,13 +187,13 @@ class Access:
 
     @property
     def has_elements(self) -> bool:
-        """Whether it is known which elements are accessed; a trace keeps so much and no more."""
+        """Whether it is known which elements are accessed; a trace keeps a limited number."""
         numbers = [self.mask_number, None if isinstance(self.lanes, AffineLanes) else self.lanes]
         return all(number is None or self.values[number].is_exact for number in numbers)
 
     @property
     def has_contents(self) -> bool:
-        """Whether it is known what memory holds afterwards where it is accessed."""
+        """Whether the contents of the accessed memory afterwards are known."""
         written = self.written_number
         return self.has_elements and (written is None or self.values[written].is_exact)
 
@@ -223,7 +223,7 @@ class Access:
         return on
 
     def written(self) -> numpy.ndarray:
-        """What memory holds at `elements` afterwards, or raises NotRecorded."""
+        """The contents of memory at `elements` afterwards; raises NotRecorded."""
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
         everywhere, mask = numpy.broadcast_to(stored, self._extents), self.mask
@@ -255,7 +255,7 @@ class Access:
         return f"{target}: {places}{share}"
 
     def short_text(self) -> str:
-        """ "load of x_ptr: 1,048,576 tile elements", which takes no time."""
+        """ "load of x_ptr: 1,048,576 tile elements", which is fast."""
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         return f"{target}: {counted(self.lane_count, 'tile element')}"
 
@@ -287,7 +287,7 @@ class Step:
         turns: the iteration of each loop around the line and its calls, the outermost first.
         changed_numbers: name -> value's number, of variables that are new or changed.
         accesses: to memory, in order.
-        operation: the operation's name, "tt.load", where the trace goes by operations; else "".
+        operation: the operation's name, "tt.load", if the trace has operations; else "".
     """
 
     number: int
@@ -331,14 +331,14 @@ class Step:
 
     @property
     def changed(self) -> dict[str, StoredValue]:
-        """The variables that are new or have another value after this step."""
+        """The variables that are new or changed after this step."""
         return {name: self.values[number] for name, number in self.changed_numbers.items()}
 
     def writes_to(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
-        """(numbers of elements in reading order, what memory holds there afterwards)
-        of each of its writes to an argument; of lanes with the same number the last one counts.
+        """(numbers of elements in reading order, their contents afterwards) of each of its writes
+        to an argument; the last of several lanes with the same number counts.
 
         `arguments` are all there are: a write through one that shares memory
         with this one counts too. Raises NotRecorded if a write was too large to be kept.
@@ -383,7 +383,7 @@ class AsyncOperation:
     Attributes:
         name: of the IR's operation, "async_copy_global_to_local".
         buffers: the memory on the chip that it reads or writes: "stages[1]".
-        awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
+        awaits: the group or phase of its wait: "commit group 1", "phase 0 of filled[1]".
         issued: number of the step that issued it.
         completed: number of the step in which it completed; None if it never did.
     """
@@ -429,7 +429,7 @@ def state_in_flight(issued: int, completed: int | None, step: int) -> str:
 
 
 def places_within(places: numpy.ndarray, size: int) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-    """Which places are of so many elements, None for all of them; and those that are."""
+    """Which places are below a number of elements, None for all of them; and these places."""
     if not places.size or (places.min() >= 0 and places.max() < size):
         return None, places
     inside = (places >= 0) & (places < size)
@@ -524,13 +524,13 @@ class SourceText:
 
     @property
     def tree(self) -> ast.Module:
-        """The function, for reading; nothing of a damaged file."""
+        """The function's syntax tree; empty for a damaged file."""
         return parsed(textwrap.dedent("\n".join(self.lines)))
 
 
 @dataclass(frozen=True)
 class TracedFault:
-    """What stopped the run.
+    """The fault that stopped the run.
 
     Attributes:
         kind: the error's class: "OutOfBounds", "Deadlock", ...
@@ -549,7 +549,7 @@ class TracedFault:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the arguments held before a step: the first, or one after untraced programs.
+    """The contents of the arguments before a step: the first, or one after untraced programs.
 
     Attributes:
         step: the number of the step.
@@ -562,13 +562,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """What a trace is of.
+    """The launch that a trace is of.
 
     Attributes:
         operations: whether steps are operations of the IR, not lines.
-        options: of the launch, where they are not the default.
+        options: of the launch, if they are not the default.
         largest_exact: values of more bytes were kept as summaries.
-        roundings: argument -> which part of it rounding may change; see `launch.results`.
+        roundings: argument -> the part of it that rounding may change; see `launch.results`.
     """
 
     kernel: str
@@ -611,7 +611,7 @@ class _Heap:
         self.content = bytearray()
 
     def place(self, data: bytes) -> list[int]:
-        """Where the data was put: its beginning and its length."""
+        """Add data; return its position: beginning and length."""
         self.content += data
         return [len(self.content) - len(data), len(data)]
 
@@ -750,7 +750,7 @@ def _header(node: ast.For | ast.While) -> str:
 
 
 def changed_sources(sources: Sequence[SourceText]) -> list[str]:
-    """A sentence for each source that is not what it was when it was recorded."""
+    """A sentence for each source that has changed since it was recorded."""
     return [
         f"{source.function!r} in {source.file} has changed since this trace was recorded; the "
         "lines shown are the recorded ones."

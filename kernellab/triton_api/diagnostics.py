@@ -124,7 +124,7 @@ def translated_machine_errors(lead: str) -> Iterator[None]:
 _ENDED = re.compile(r"failed with error code (-\d+|12[67])\b")
 """Triton's words for an assembler that a signal ended, or that could not be started."""
 _NO_ROOM = -signal.SIGXFSZ
-"""How it ends where a file would outgrow the limit of the process."""
+"""How it ends if a file would outgrow the limit of the process."""
 _FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
 OWN_ASSEMBLER = (
     "If TRITON_PTXAS_PATH or TRITON_PTXAS_BLACKWELL_PATH is set, unset it: Triton then uses the "
@@ -154,7 +154,7 @@ _SIGNS = (
 
 
 def _advice_on_program(error: Exception) -> str:
-    """What to do about a program that the environment names and the system does not start."""
+    """Advice about a program that the environment names and the system does not start."""
     named = getattr(error, "filename", None)
     for name, value in os.environ.items():
         if value and value == named and re.fullmatch(r"TRITON_\w+_PATH", name):
@@ -269,7 +269,7 @@ def _refused(
     failed_pass: str | None = None,
     pass_names: str = "",
 ) -> CompileError:
-    """What the compiler refuses: "LEAD for sm_90: REASON, in the pass PASS_NAMES"."""
+    """A refusal of the compiler: "LEAD for sm_90: REASON, in the pass PASS_NAMES"."""
     where = f", in the pass {pass_names}" if pass_names else ""
     return CompileError(
         f"{lead} for {target}: {reason.removesuffix('.') if where else reason}{where}",
@@ -283,7 +283,7 @@ def _refused(
 
 
 def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
-    """What the front end complains of, and what to do about it ("" if its words say it)."""
+    """The complaint of the front end, and the advice ("" if the complaint says it)."""
     if isinstance(error.node, str) and str(error.src).startswith("invalid "):
         # Triton gives words and a name in place of a source and its node.
         return str(error.src), _other_name(error.node)
@@ -293,7 +293,7 @@ def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
 
 
 def _other_name(name: str) -> str:
-    """What to call a kernel whose name Triton does not take."""
+    """Advice for a kernel whose name Triton refuses."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     example = f", {plain!r} for one" if plain.isidentifier() and plain.strip("_") else ""
     return (
@@ -491,7 +491,7 @@ def _quoted_path(line: str) -> str:
 
 
 def _assembler_message(printed: str) -> tuple[str, list[int]]:
-    """What ptxas complains about, and the lines of PTX that it names."""
+    """The complaints of ptxas, and the lines of PTX that it names."""
     complaints = list(_PTXAS_DIAGNOSTIC.finditer(printed))
     words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
     return words, [int(line) for c in complaints if (line := c["line"] or c["stated_line"])]
@@ -549,7 +549,7 @@ class IrText:
     gluon: bool = False
     """Whether a front end's module is Gluon's."""
     file: str = ""
-    """What messages call it: a path, or a few words."""
+    """Its name in messages: a path, or a few words."""
 
     @property
     def file_name(self) -> str:
@@ -605,7 +605,7 @@ def ptxas_diagnostic(printed: str, given: IrText, target: Target) -> CompileErro
 def text_diagnostic(
     printed: str, given: IrText, target: Target, running: str | None, raised: str
 ) -> CompileError:
-    """What MLIR or LLVM printed about an IR text, as an error on its line."""
+    """The output of MLIR or LLVM about an IR text, as an error on its line."""
     position = None
     words = raised or "the compiler gives no reason"
     reported = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
@@ -634,7 +634,7 @@ def text_diagnostic(
 
 
 class _Output:
-    """What the compiler printed while it ran."""
+    """The compiler's output while it ran."""
 
     def __init__(self) -> None:
         self.python = io.StringIO()

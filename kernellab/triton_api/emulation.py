@@ -369,7 +369,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return compute_capability(self._target)
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        """What is overwritten between measurements to empty a second-level cache: nothing here."""
+        """The buffer that is overwritten between measurements to empty L2: nothing here."""
         return torch.empty(0, dtype=torch.int8, device="cpu")
 
     def clear_cache(self, cache: torch.Tensor) -> None:

@@ -45,7 +45,7 @@ _LONGEST_WORDS = 200
 
 @dataclass(frozen=True)
 class GivenModule:
-    """What Triton's front end made of a kernel for one specialization.
+    """The front end's result for a kernel and one specialization.
 
     Attributes:
         text: the module in MLIR's generic form, as the front end left it.
@@ -262,7 +262,7 @@ def is_given(kernel: Any) -> bool:
 
 def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
     """Return the module of a given kernel for an `ASTSource`, in a context of MLIR; with its debug
-    records, where this thread records them. Raises KernelLabError: the front end refused the
+    records, if this thread records them. Raises KernelLabError: the front end refused the
     kernel, or there is no module for the source.
     """
     given = vars(kernel)[MODULES].get(_key(source.signature, source.constants, source.attrs))

@@ -291,7 +291,7 @@ def compile_text(
 
     Raises:
         CompileError: the compiler refused it; the position is in the text (file `given.file`), or
-            in the kernel's file where the text's own locations lead there.
+            in the kernel's file if the text's own locations lead there.
         OptionError: an option value that the target's backend refuses.
     """
     triton_api.check_options(options, target)
@@ -395,7 +395,7 @@ def _run_stages(
 
 
 def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: Any) -> Any:
-    """What the stage made, or the file that the option `ir_override` has put in its place."""
+    """The stage's result, or the file that the option `ir_override` names instead."""
     path = metadata.get("ir_override")
     if path and path.endswith(f".{stage}"):
         return parse(path, stage, getattr(start, "context", None))

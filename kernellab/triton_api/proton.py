@@ -366,7 +366,7 @@ def _passes_of_proton(target: Target, memory: ReadingMemory) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Passes:
-    """What a backend asks for where it lets others add to its pipeline."""
+    """The hook by which a backend lets others add to its pipeline."""
 
     memory: ReadingMemory
 
@@ -416,7 +416,7 @@ _MOST_SHARED = 227 * 1024
 
 
 def scratch_bytes(compiled: Any) -> int:
-    """What one program of a marked kernel notes, header and all."""
+    """The record of one program of a marked kernel, including its header."""
     return int(compiled.metadata.profile_scratch_size)
 
 

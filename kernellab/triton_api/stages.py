@@ -162,7 +162,7 @@ def new_context(backend: Any) -> Any:
 
 
 def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
-    """The module of an MLIR text, which may abort the process where no compiler made it.
+    """The module of an MLIR text, which may abort the process if no compiler made it.
 
     Args:
         file_name: of the passing file that MLIR reads it from, which its messages name.

@@ -41,7 +41,7 @@ LOCATES_WHOLE_EXPRESSIONS = COLUMNS_OF_THE_FILE
 is the start of what the front end visited last: of `a * b`, the start of `b`."""
 
 FIRST_COLUMN = 1 if COLUMNS_OF_THE_FILE else 0
-"""What Triton calls the first column."""
+"""The number of the first column in Triton's locations."""
 
 
 def column_from_one(column: int) -> int:

@@ -266,7 +266,7 @@ class Calls:
         self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
         self._grid_raised: list[str] = []
-        """What the grid function raised, one message per config."""
+        """The errors of the grid function, one message per config."""
 
     def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
         """Return the launches with all configs, by number. Raises ArgumentError: the arguments fit

@@ -297,8 +297,7 @@ FORMAT = saved_files.Format(
 
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
-    """Write sweeps to one JSON file, whole or not at all. Raises ArchiveError: it cannot be
-    written."""
+    """Write sweeps to a JSON file, whole or not at all. Raises ArchiveError: that is impossible."""
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
     return save_whole(file, FORMAT.text(tunings=sweeps), ArchiveError)

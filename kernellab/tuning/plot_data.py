@@ -54,7 +54,7 @@ class Point(CompiledPoint):
 
 @dataclass(frozen=True)
 class _Plot:
-    """What a plot shows, as plain data."""
+    """The contents of a plot, as plain data."""
 
     kind: str
     title: str

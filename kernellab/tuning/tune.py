@@ -141,7 +141,7 @@ def tune(
 
     Raises:
         ArgumentError: there is nothing to try; the grid, the key, `reference` or an argument does
-            not fit the kernel; or a function of the user's fails.
+            not fit the kernel; or a function of the user fails.
         ArchiveError: the file of a recorded sweep cannot be read.
         GridError: no launch can have this grid.
         OptionError: a name of a config or of the launch is neither a parameter nor an option.
@@ -396,7 +396,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a sweep does, with everything checked."""
+    """The task of a sweep, with everything checked."""
 
     kernel: Any
     """The JIT function."""
@@ -408,7 +408,7 @@ class _Plan:
     conduct: Conduct
     expected: Shipment | None
     alike: tuple[Any, ...]
-    """What every outcome depends on besides its config, kernel and machine."""
+    """The inputs of every outcome besides its config, kernel and machine."""
 
 
 def _swept(

@@ -44,7 +44,7 @@ def diagnostics_card(
 
 
 def diagnostic_table(diagnostic: Diagnostic, links: Sequence[Link] = ()) -> Table:
-    """The facts of a diagnostic under its kind and its line, with a picture where one helps."""
+    """The facts of a diagnostic under its kind and its line, with a picture if one helps."""
     table = facts_table(_title(diagnostic), _facts(diagnostic), links)
     return replace(
         table,
@@ -235,7 +235,7 @@ def _rows(label: str, words: str) -> Iterator[tuple[str, str]]:
 
 
 _LABELS = {"evidence:": "evidence", "in": "where", "with": "values"}
-"""What introduces a part of a text -> its label in a card."""
+"""Words that introduce a part of a text -> its label in a card."""
 
 
 @card_of.register
@@ -311,8 +311,7 @@ def _busy_bar(busy: float, at_least: float) -> Bar:
 
 
 def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
-    """What is known about a finding, below its cost; a line's source and an advice are shown
-    once."""
+    """The facts about a finding, below its cost; each source line and advice is shown once."""
     table = diagnostic_table(finding, finding_links({"finding": number}, finding))
     if table.rows and table.rows[0][0] == "line":
         source = table.rows[0][1]
@@ -424,7 +423,7 @@ class _Sources:
 
 
 def _together(accesses: Accesses) -> Table:
-    """What moves between programs, caches and memory, with bars of one scale."""
+    """The traffic between programs, caches and memory, with bars of one scale."""
     levels = [
         ("asked for by requests", sum(access.moved_bytes for access in accesses)),
         ("different sectors (L2)", accesses.footprint_bytes),

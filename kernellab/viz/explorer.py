@@ -37,7 +37,7 @@ from kernellab.viz.kit.view import Card, Table, View, view_of
 
 @dataclass(frozen=True)
 class Annotations:
-    """What evidence adds to one compilation's side of the explorer."""
+    """The additions of evidence to one compilation's side of the explorer."""
 
     notes: tuple[MarginNote, ...] = ()
     metrics: tuple[MetricData, ...] = ()
@@ -51,9 +51,9 @@ class Annotations:
 
 @singledispatch
 def annotations_of(given: object, compilation: Compilation) -> Annotations:
-    """What evidence says about a compilation, by the class of the evidence. Raises ArgumentError:
-    it is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
-    profile of other machine code.
+    """The annotations of evidence for a compilation, by the class of the evidence. Raises
+    ArgumentError: it is not evidence, or belongs to another kernel, definition or compilation;
+    ProfileError: a profile of other machine code.
     """
     del compilation
     raise ArgumentError(
@@ -104,8 +104,9 @@ def metric_of(
 
 
 def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
-    """What all evidence says about a compilation. Raises ArgumentError: a value is not evidence, or
-    belongs to another kernel or compilation; ProfileError: a profile of other machine code.
+    """The annotations of all evidence for a compilation. Raises ArgumentError: a value is not
+    evidence, or belongs to another kernel or compilation; ProfileError: a profile of other machine
+    code.
     """
     return _together([annotations_of(evidence, compilation) for evidence in given])
 
@@ -114,7 +115,7 @@ def annotations_by_side(
     comparison: Comparison, given: Sequence[Any]
 ) -> tuple[Annotations, Annotations]:
     """The same for two compilations: evidence is shown on each side that it belongs to. Raises
-    ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
+    ArgumentError, ProfileError: as `annotations_from`, if it is of neither.
     """
     sides: tuple[list[Annotations], list[Annotations]] = ([], [])
     for evidence in given:
@@ -214,7 +215,7 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
 
 @annotations_of.register
 def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Annotations:
-    """What costs too much on its line, and numbers for each operation of the TTGIR."""
+    """The accesses that cost too much, on their lines, and numbers of each TTGIR operation."""
     check_subject("The accesses", accesses.kernel, accesses.subject, compilation)
     if accesses.subject is not None:
         unequal = list(differences(accesses.subject, compilation))
@@ -446,8 +447,7 @@ def _source_cards(compilation: Compilation) -> list[Card]:
 def annotation_cards(
     compilation: Compilation, annotations: Annotations, side: str = ""
 ) -> list[Card]:
-    """What annotations say about a compilation, where they say anything; `side` names it among
-    two."""
+    """The notes of annotations on a compilation, if any; `side` names it among two."""
     if not annotations.notes and not annotations.metrics:
         return []
     return [annotation_card(compilation, annotations, side)]

@@ -11,7 +11,7 @@ from kernellab.errors import Severity
 from kernellab.viz.kit.data import ViewData, packed
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
-"""What a pass did to the module: text, locations, nothing, or it ended the compilation."""
+"""The effect of a pass: on the text, on locations, none, or it ended the compilation."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +121,17 @@ class IrSide:
     """One compilation."""
 
     name: str
-    """What distinguishes it from the other side; the kernel's name if there is one side."""
+    """The words that distinguish it from the other side; the kernel's name if there is one side."""
     kernel: str
     target: str
     facts: tuple[tuple[str, str], ...]
-    """What is shown at the top: ("registers", "122"), ..."""
+    """The facts at the top: ("registers", "122"), ..."""
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
     failure_line: int
     """The full text's line in the failed pass that the failure names; 0 for none."""
     notice: str
-    """What a reader has to know first, such as that the kernel has changed; "" for nothing."""
+    """A note for the reader, such as that the kernel has changed, or ""."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
     passes: tuple[PassData, ...]

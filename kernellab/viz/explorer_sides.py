@@ -173,14 +173,14 @@ _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 
 
 def explore_compilation(compilation: Compilation) -> IrView:
-    """What the explorer draws of one compilation."""
+    """The explorer's data of one compilation."""
     side = _side(compilation, compilation.kernel)
     title = f"{compilation.kernel} for {compilation.target}"
     return IrView("ir", title, (side,), (), _pass_notes([side]), _first_metric(side))
 
 
 def explore_comparison(comparison: Comparison) -> IrView:
-    """What the explorer draws of two compilations."""
+    """The explorer's data of two compilations."""
     names = comparison.names
     sides = tuple(
         noted(_side(compilation, name), *comparison.notes)
@@ -212,13 +212,13 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 
 
 def explore_failure(error: CompileError) -> IrView:
-    """What the explorer draws of a failed compilation: the passes, and the error on its line."""
+    """The explorer's data of a failed compilation: the passes, and the error on its line."""
     side = _failed_side(error)
     return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
 
 
 def failure_title(error: CompileError) -> str:
-    """What did not compile, and for which target, as far as the error knows."""
+    """The kernel that did not compile, and the target, as far as the error knows them."""
     kernel = error.kernel or _kernel_name(error.passes) or failed_source(error.position).kernel
     return (
         f"{kernel or 'A kernel'}{f' for {error.target}' if error.target else ''}: did not compile"
@@ -323,7 +323,7 @@ REDEFINED = (
     "The kernel has been redefined since it was compiled. This is the compilation of the source "
     "that is shown here."
 )
-"""What the explorer says about a kernel whose cell ran again with other text."""
+"""The explorer's note about a kernel whose cell ran again with other text."""
 
 
 def _side(compilation: Compilation, name: str) -> IrSide:
@@ -368,7 +368,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
 
 
 def _notice(compilation: Compilation) -> str:
-    """What is to be said above the stages: of the source, and of stages missing here."""
+    """The notes above the stages: about the source, and about stages that are missing here."""
     lines = [REDEFINED] if compilation.is_redefined else []
     lines += [function.notice for function in compilation.functions if function.notice]
     lines += [
@@ -430,7 +430,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
-    """What the compiler says, and which conversions of layouts cost something, on their lines."""
+    """The compiler's remarks, and costly conversions of layouts, on their lines."""
     for remark in remarks:
         yield margin_note(remark, remark.kind, file)
     for conversion in _known(compilation, "conversions") or ():
@@ -441,7 +441,7 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
 
 
 def margin_note(diagnostic: Diagnostic, origin: str, file: str) -> MarginNote:
-    """What is said, on its line of the kernel's file, or on that of the call that leads there."""
+    """A diagnostic on its line of the kernel's file, or on that of the call that leads there."""
     around = [f"{lead} {words}" for lead, words in diagnostic.circumstances.items()]
     return MarginNote(
         diagnostic.severity,

@@ -20,7 +20,7 @@ class LinkedText:
     level: int
     """Number in `GraphView.levels`."""
     words: str
-    """What it is, beside its level's name: "model.py"; "" if that says it all."""
+    """Its description beside its level's name: "model.py"; "" if the name is enough."""
     text: TextData
     spans: tuple[int, ...]
     """First line, last line, element; first line, ... Lines count from 1."""
@@ -44,8 +44,7 @@ class GraphLevel:
     name: str
     words: str
     remark: str
-    """Why there is nothing of it, or how far its provenance reaches; "" if there is nothing to
-    say."""
+    """Why it is empty, or how far its provenance reaches; "" if there is nothing to say."""
     above: int
     """Number of the level that `origins` are of; -1 for none."""
     is_drawn: bool
@@ -254,7 +253,7 @@ def _function_of(source: str) -> list[tuple[int, str]]:
 
 
 def _operations(kernel: KernelCode, line: str) -> tuple[str, ...]:
-    """What a line computes, in every launch of its kernel; all of it for the line of the `def`."""
+    """The operations of a line, in every launch of its kernel; all for the line of the `def`."""
     if line.startswith(f"def {kernel.name}("):
         return tuple(dict.fromkeys(sum(kernel.reused, kernel.operations)))
     assigned = _ASSIGNED.match(line)

@@ -215,7 +215,7 @@ class Levels:
             self._text(_DYNAMO, written, "", "")
 
     def _add_frames(self) -> None:
-        """What Dynamo captured, if nothing of it was lowered."""
+        """Dynamo's capture, if nothing of it was lowered."""
         for frame in self.report.capture.frames:
             number = self._fx(frame.number, frame.fx)
             remark = "Nothing of this graph was lowered."

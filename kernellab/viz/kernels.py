@@ -33,7 +33,7 @@ _DIAGNOSIS = Link(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about a launch beside its compilation; None if it is not known yet."""
+    """The facts about a launch besides its compilation; None if they are not known yet."""
 
     findings: Findings | None = None
     diagnosis: Diagnosis | None = None
@@ -125,7 +125,7 @@ def _named(diagnostic: Diagnostic) -> str:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What an edit of a kernel may change."""
+    """The numbers that an edit of a kernel may change."""
 
     registers: int
     spills: int
@@ -143,7 +143,7 @@ class Numbers:
 
 
 def change_of(before: Numbers, now: Numbers) -> str:
-    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
+    """The changes of an edit: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
     changed = []
     if now.registers != before.registers:
         more = now.registers - before.registers
@@ -348,7 +348,7 @@ def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
 
 
 def format_spills(resources: Resources) -> str:
-    """What did not fit into a thread's registers: "nothing", or bytes stored and loaded."""
+    """The spills of a thread: "nothing", or bytes stored and loaded."""
     if not resources.spills and not resources.spill_loads:
         return "nothing"
     if not resources.spill_loads:
@@ -372,7 +372,7 @@ _MOST_ROWS = 12
 
 @card_of.register
 def comparison_card(comparison: Comparison) -> Card:
-    """What differs: options and types, stages, resources, passes, opcodes, remarks."""
+    """The differences: options and types, stages, resources, passes, opcodes, remarks."""
     left, right = comparison.names
     columns = ("", left, right)
     resources = [needed for needed in comparison.resources if needed.left or needed.right]

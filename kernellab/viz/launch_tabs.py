@@ -51,15 +51,15 @@ _OF_COMPILATION = ("card", "ir", "layouts")
 """The tabs that need no launch."""
 
 _OF_RECORD = ("answer", "stopped")
-"""The tabs that no launch makes: they are there with their record."""
+"""The tabs that do not need a launch: they exist with their record."""
 
 
 class LaunchTabs(TabGroup):
-    """The tabs of one launch: what is known about it, and what can be found out.
+    """The tabs of one launch: known records, and those that can be computed.
 
     Args:
-        find: gives the launch, to be made again; None if there is none any more.
-        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
+        find: returns the launch, to be repeated; None if it no longer exists.
+        records: the known ones by tab_id: a Compilation or CompileError under "ir", a Trace, ...
     """
 
     def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
@@ -130,7 +130,7 @@ class LaunchTabs(TabGroup):
         return compilation
 
     def record(self, tab_id: str) -> Any:
-        """What a function of the package says about the launch: the record that a tab shows.
+        """The result of a function of the package for the launch: the record that a tab shows.
 
         Raises KernelLabError if the launch is no longer available, or as that function does.
         """
@@ -163,7 +163,7 @@ class LaunchTabs(TabGroup):
         return finding
 
     def _aimed(self, at: At) -> At:
-        """A place whose finding is said by its program and line."""
+        """A place whose finding is given by its program and line."""
         if "finding" not in at:
             return at
         finding = self._finding(at)
@@ -190,7 +190,7 @@ class LaunchTabs(TabGroup):
         return {} if chosen is None else {"step": chosen.number}
 
     def _fault_at(self, at: At) -> At:
-        """The step that the run stopped at, where a place is its line."""
+        """The step at which the run stopped, if a place is its line."""
         fault = self._records["steps"].fault
         is_there = fault is not None and fault.step is not None and "line" in at
         if not is_there or fault.position is None or fault.position.line != at["line"]:
@@ -300,8 +300,8 @@ def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
 
 def stopped_card(error: Exception) -> CardView | Card | None:
     """The card of the error that a cell ended with: a fault of a launch, which leads on to its
-    steps, its IR and its check, or a kernel that does not compile, which leads on to what the
-    compiler made of it; None for any other.
+    steps, its IR and its check, or a kernel that does not compile, which leads to the compiler's
+    results; None for any other.
     """
     if not isinstance(error, KernelFault | CompileError) or error.position is None:
         return None
@@ -421,7 +421,7 @@ def displayed(record: Any) -> View | None:
 
 
 class _Known(NamedTuple):
-    """What a record says about its launch."""
+    """A record's facts about its launch."""
 
     tab_id: str
     find: FindLaunch
@@ -429,7 +429,7 @@ class _Known(NamedTuple):
 
 
 def tabs_for(record: Any) -> LaunchTabs | None:
-    """The tabs beside a record's own; None for one that is of no launch and no compilation."""
+    """The tabs beside a record's own; None for one without a launch and a compilation."""
     known = _known(record)
     return None if known is None else LaunchTabs(known.find, known.records)
 

@@ -60,15 +60,15 @@ class _Picture:
     """Cells to be drawn."""
 
     parts: Mapping[str, Cells]
-    """What cells can be colored by -> the number of each cell."""
+    """Coloring -> the number of each cell."""
     labels: Sequence[tuple[int, int, int, str]]
     """(row, column, cells side by side, words)."""
     across: str
     down: str
     first: str
-    """What it is colored by where no one says."""
+    """The default coloring."""
     row_step: int = 1
-    """What each row is numbered further than the one before."""
+    """The step of the numbers from each row to the next."""
 
 
 class LayoutPlot(FigurePicture):

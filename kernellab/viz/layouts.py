@@ -158,7 +158,7 @@ def _picture(layout: Layout) -> Table:
 
 
 def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
-    """What moves from one layout to another, by the registers that hold it afterwards."""
+    """The moves from one layout to another, by the registers that hold elements afterwards."""
     moved = source.moves_to(destination)
     rows = [(f"{count:,}", _MOVES[move]) for move, count in moved.items()]
     return Card("What moves", tables=(Table("", ("elements", "each"), rows),))
@@ -218,9 +218,9 @@ class LayoutView(ViewData):
     right: int | None
     """Number of the tile that it is compared with."""
     conversion: str
-    """What the compiler does to get from one to the other, if that is known."""
+    """How the compiler converts one to the other, if that is known."""
     colors: str = ""
-    """What it is colored by at first: "warp", "bank"; "" if it is not known."""
+    """The first coloring: "warp", "bank"; "" if it is not known."""
 
 
 LARGEST = 1 << 20
@@ -324,7 +324,7 @@ COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "shared memory": ("bank", "offset", "row of the tile"),
     "tensor memory": ("row", "column"),
 }
-"""What the view can color a tile by, as js/src/layout_colors.ts has it."""
+"""The colorings of a tile, as in js/src/layout_colors.ts."""
 
 
 @view_of.register
@@ -361,7 +361,7 @@ def tile_view(
 
 
 def _checked_colors(by: str | None, tiles: Sequence[TileData]) -> str:
-    """What the view is to be colored by at first; "" if it is not known."""
+    """The view's first coloring; "" if it is not known."""
     offered = list(dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
     check_color(by, offered)
     return by or ""

@@ -152,7 +152,7 @@ TO_MEASURE = 5
 
 
 def untimed_order(tuning: Tuning) -> str:
-    """What configs without times are ranked by, in words."""
+    """The ranking of configs without times, in words."""
     return ESTIMATED_IN_ORDER if has_estimates(tuning) else COMPILED_IN_ORDER
 
 
@@ -175,7 +175,7 @@ def tuning_card(tuning: Tuning) -> Card:
 
 
 def still_card(tuning: Tuning) -> Card:
-    """The card of one sweep, where its view is not to be had."""
+    """The card of one sweep, if its view is not available."""
     ranked = timed(tuning.trials)
     shown = ranked or by_compiler(tuning.trials)
     title = (
@@ -219,7 +219,7 @@ def still_card_of_all(tunings: Tunings) -> Card:
 
 
 def format_untimed(tuning: Tuning) -> str:
-    """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
+    """The note of a sweep without times; with a GPU, no config got so far."""
     if not tuning.trials:
         return "No config was tried"
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
@@ -244,7 +244,7 @@ def sweep_answer(tuning: Tuning) -> str:
 
 
 def format_sweep(tuning: Tuning) -> tuple[str, ...]:
-    """What is to be said about a sweep as a whole, in sentences."""
+    """The notes about a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return (*ahead, *format_best(tuning), *notes)
@@ -287,8 +287,7 @@ def _unchecked(tuning: Tuning) -> list[str]:
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    """A row for each config, a column a parameter: names in every row would be wider than a
-    page."""
+    """A row per config, a column per parameter: names in each row would be too wide for a page."""
     varying = varying_parameters([trial.candidate.values for trial in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}

@@ -107,7 +107,7 @@ class ProfileView(ViewData):
     origin: str
     is_of_gpu: bool
     measures: tuple[str, ...]
-    """What bars may show, first the first: "cycles"; without a GPU, what was counted."""
+    """The numbers of bars, the default first: "cycles"; without a GPU, what was counted."""
     kernels: tuple[KernelCosts, ...]
     scopes: TableData | None
     """The tree of scopes; None if it is one kernel."""
@@ -138,12 +138,12 @@ _MOST_AROUND = 200
 
 
 def kind_of(operation: str) -> BarKind:
-    """What an operation is there for, by its name in a profile: "tt.load" is a copy."""
+    """The purpose of an operation, by its name in a profile: "tt.load" is a copy."""
     return next((kind for kind, words in _KINDS if words.search(operation)), "other")
 
 
 def measures_of(profile: Profile) -> tuple[str, ...]:
-    """What the lines of a profile have shares of; without a GPU, what was counted comes first."""
+    """The metrics of which lines have shares; without a GPU, the counts come first."""
     if profile.is_of_gpu:
         return ("time",)
     counted_here = (
@@ -190,7 +190,7 @@ def _of_kernel(
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
-    most = max(files, key=lambda file: len(files[file]))  # the kernel's own, where no one says
+    most = max(files, key=lambda file: len(files[file]))  # the kernel's own by default
     own = kernel.file if kernel is not None and kernel.file in files else most
     wholes = {
         measure: sum(_amount(line, measure) for line in records) or 1.0
@@ -229,7 +229,7 @@ def _lines(
 
 
 def _costs(line: ProfiledLine, wholes: Mapping[str, float]) -> Iterator[LineCost]:
-    """What an operation took; of samples those in which the warp was stalled are separate."""
+    """The time of an operation; samples in which the warp was stalled are separate."""
     samples, stalled = (line.metrics.get(name, 0) for name in (SAMPLES, "num_stalled_samples"))
     if not line.operation and samples and stalled:
         for words, number in (("stalled", stalled), ("issuing", samples - stalled)):

@@ -46,7 +46,7 @@ class StepValue:
     kept: Literal["constant", "exact", "summary"]
     """What the trace has of it; "constant" is a value that is not an array."""
     elements: ElementsData | None
-    """None for what has none, and where they were left out."""
+    """None if there are none, or if they were left out."""
     left_out: str
     """Why there is not every element, in words; "" if there is."""
     in_kernel: bool
@@ -286,7 +286,7 @@ def plain(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def narrowed(array: numpy.ndarray) -> numpy.ndarray:
-    """The same integers in 32 bits where they fit: offsets always have 64."""
+    """The same integers in 32 bits if they fit: offsets always have 64."""
     if array.dtype == numpy.int64 and array.size and abs(array).max() < 1 << 31:
         return array.astype(numpy.int32)
     return array
@@ -311,7 +311,7 @@ def small_picture(thumbnail: numpy.ndarray, bytes_: Bytes) -> ElementsData | Non
 
 
 def numbers_in(view: StepperView, dtype: DTypeLike, at: int, count: int) -> numpy.ndarray:
-    """So many numbers of a view's bytes, without a copy."""
+    """A number of values of a view's bytes, without a copy."""
     return numpy.frombuffer(view.numbers, dtype, count, at)
 
 
@@ -337,7 +337,7 @@ def numbers_of_places(view: StepperView, places: int) -> numpy.ndarray:
 
 
 def written_in(view: StepperView, write: StepWrite) -> numpy.ndarray:
-    """What a write leaves in its places."""
+    """The values that a write leaves in its places."""
     elements = view.arguments[write.argument].elements
     assert elements is not None
     return numbers_in(view, elements.dtype, write.at, view.places[write.places].count)
@@ -446,7 +446,7 @@ class SmallTensor:
     """The contents of a tensor, and its small picture, which follows what is written."""
 
     def __init__(self, contents: numpy.ndarray) -> None:
-        """Contents that are contiguous, and no one else's: what is written is written there."""
+        """Contiguous contents that are not shared: writes go there."""
         self.cells = Cells(contents.shape)
         self.picture = thumbnail_of(contents, SMALL_TENSOR)
         self.elements_read = 0

@@ -191,7 +191,7 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
 
 
 MOST_STEPS = 20_000
-"""So many steps are in one live view."""
+"""The most steps in one live view."""
 
 _LARGEST_PICTURE = 1 << 18
 """Elements of the largest tile or tensor whose elements are drawn one by one."""
@@ -318,7 +318,7 @@ class _Maker:
                 yield FlightData(program, kind, each.words, each.rows, each.issued, each.completed)
 
     def _wrong(self) -> WrongData | None:
-        """The first wrong element of the results, where its tensor is in the view."""
+        """The first wrong element of the results, if its tensor is in the view."""
         wrong = self._trace.wrong
         if wrong is None or wrong.name not in self._argument_numbers:
             return None
@@ -497,7 +497,7 @@ class _Maker:
         return stored.copied().reshape(argument.shape)
 
     def _before(self, name: str, step: int) -> numpy.ndarray | None:
-        """What an argument holds before a step; None if too much was written to it."""
+        """The contents of an argument before a step; None if too much was written to it."""
         try:
             return self._trace.memory(name, step - 1)
         except NotRecorded:

@@ -276,7 +276,7 @@ class ConfigData:
     limited_by: str
     matrix: str
     checked: str
-    """What its results were found equal to; "" if they were not compared."""
+    """The results that its own were found equal to; "" if they were not compared."""
     unchecked: str
     """Why no one could; "" for others."""
     dropped: str
@@ -293,7 +293,7 @@ class SweepData:
 
     kernel: str
     name: str
-    """What distinguishes it from the other sweeps: the key's values."""
+    """The key's values, which distinguish it from other sweeps."""
     machine: str
     launch: str
     answer: str

@@ -148,7 +148,7 @@ class Row:
 
     @property
     def task(self) -> str:
-        """What the kernel has to do, in Markdown."""
+        """The task of the kernel, in Markdown."""
         return exercise_named(self.name).task
 
     @property
@@ -158,7 +158,7 @@ class Row:
 
     @property
     def budget(self) -> Budget:
-        """What the kernel may cost."""
+        """The kernel's budget."""
         return exercise_named(self.name).budget
 
 

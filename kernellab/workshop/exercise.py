@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a right kernel may cost, on the GPU that the exercises are for.
+    """The budget of a right kernel, on the GPU that the exercises are for.
 
     Attributes:
         traffic: the most bytes that a launch may move, as a multiple of the size of its tensors; by

@@ -57,7 +57,7 @@ class Draw:
 
     def large(self, least: int, most: int, block: int = 1) -> int:
         """Return an integer from `least` to `most`, each order of magnitude as often; more than
-        `most` only where the kernel has such a number, of elements or of blocks.
+        `most` only if the kernel has such a number, of elements or of blocks.
         """
         near = self._near(least, 16 * most) or self._near(least, 16 * most, block)
         if near:

@@ -43,7 +43,7 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class _Sum:
-    """What a loop has accumulated so far, programs first.
+    """The sums that a loop has accumulated so far, programs first.
 
     Attributes:
         error: its difference from the sum of fp32 dots.

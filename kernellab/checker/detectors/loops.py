@@ -276,7 +276,7 @@ class LoopState:
 
 
 class _Deciding(NamedTuple):
-    """What decides whether a loop continues.
+    """The condition that decides whether a loop continues.
 
     Attributes:
         carried: which of the carried values decide it, in this iteration or a later one.

@@ -152,7 +152,7 @@ def _calls(body: list[ast.stmt], guarded: bool) -> Iterator[tuple[ast.Call, bool
 
 
 _MOST_ROWS = 1 << 20
-"""So many rows are kept, 16 bytes each."""
+"""The most rows that are kept, 16 bytes each."""
 
 
 class WrittenElements:

@@ -16,7 +16,7 @@ def vector_add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def softmax(x_ptr, out_ptr, row_stride, n_columns, BLOCK: tl.constexpr):
-    """Softmax of each row, one row for each program; BLOCK covers the row."""
+    """Softmax of each row, one row a program; BLOCK covers the row."""
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     inside = columns < n_columns
@@ -74,8 +74,7 @@ def layer_norm(
     x_ptr, weight_ptr, bias_ptr, out_ptr, mean_ptr, rstd_ptr,
     row_stride, n_columns, epsilon, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Layer normalization of each row, one row for each program, in three walks over blocks of the
-    row."""
+    """Layer normalization of each row, one row a program, in three walks over blocks of the row."""
     row = tl.program_id(0)
     x_row = x_ptr + row * row_stride
     out_row = out_ptr + row * row_stride

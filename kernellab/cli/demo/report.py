@@ -37,7 +37,7 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What the demo found out about one case."""
+    """The demo's results for one case."""
 
     case: Case
     checks: Sequence[OutputCheck]

@@ -194,7 +194,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     if isinstance(copy, ttg.WarpSpecializeOp):
         _empty(copy)
     block.add_op(copy)
-    # An atomic whose result no one wants takes no memory to spread it.
+    # An atomic whose result is not used does not need memory to spread it.
     wanted = (
         []
         if isinstance(op, ALLOCATIONS)
@@ -207,8 +207,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
 def kernel_text(
     block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
 ) -> str:
-    """A generic module whose one kernel has this body, with `module`'s attributes except for
-    one."""
+    """A generic module whose one kernel has this body, and all of `module`'s attributes but one."""
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
             "function_type": builtin.FunctionType.from_lists(

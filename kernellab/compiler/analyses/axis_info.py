@@ -36,7 +36,7 @@ _VECTOR_BITS = 128
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known about a tile's values, per dimension; a scalar has one dimension of size 1."""
+    """The facts about a tile's values, per dimension; a scalar has one dimension of size 1."""
 
     contiguity: tuple[int, ...]
     divisibility: tuple[int, ...]
@@ -78,7 +78,7 @@ def power_of_two_in(number: int) -> int:
 # One rule per operation
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
-"""From an operation and what is known about its operands to what is known about its result."""
+"""From an operation and the facts about its operands to the facts about its result."""
 _RULES: dict[type[Operation], _Rule] = {}
 
 

@@ -26,7 +26,7 @@ from kernellab.records.layouts import Layout
 
 @dataclass(frozen=True)
 class PointerFacts:
-    """What is known about the addresses of one access to global memory, per dimension of its tile.
+    """The facts about the addresses of one access to global memory, per dimension of its tile.
 
     `contiguity`, `divisibility` and `constancy` are an estimate of ours, by the rules of Triton's
     AxisInfo analysis (lib/Analysis/AxisInfo.cpp), which the compiler does not print.
@@ -49,8 +49,7 @@ class PointerFacts:
     most 128 bits. None for atomics, and if the layout is not a blocked one: `compiled_bytes` has
     it."""
     compiled_bytes: tuple[int, ...]
-    """Widths in bytes of this line's global accesses in PTX or AMD assembly; () if there are
-    none."""
+    """Widths in bytes of this line's global accesses in PTX or AMD assembly; () without any."""
     position: SourcePosition | None
 
     @property
@@ -181,7 +180,7 @@ class Function:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """The functions that are still functions after inlining, and who calls whom."""
+    """The functions that remain after inlining, and their calls."""
 
     functions: tuple[Function, ...]
     read_from: str
@@ -367,7 +366,7 @@ class SharedMemory:
 
     buffers: tuple[SharedBuffer, ...]
     total_bytes: int
-    """What a launch asks for: the module's attribute `ttg.shared`, the metadata's `shared`."""
+    """The bytes that a launch requests: the module's `ttg.shared`, the metadata's `shared`."""
     read_from: str
     """The pass after which the module was read: "llir.allocate_shared_memory_nv"."""
     kernel: str = ""
@@ -646,11 +645,11 @@ class Conversion:
     """The encoding of what it gives; "" if it gives a number."""
     means: Means
     shared_bytes: int
-    """What goes through shared memory in one execution by one program, each byte once however many
-    threads write or read it. Of a conversion, and of what writes or reads a buffer: the tile. Of
-    anything else: `scratch_bytes`, which holds its partial results."""
+    """The bytes that go through shared memory in one execution by one program, each byte once
+    however many threads write or read it. Of a conversion, and of what writes or reads a buffer:
+    the tile. Of anything else: `scratch_bytes`, which holds its partial results."""
     shuffled_bytes: int
-    """What threads hand from lane to lane: 4 bytes for each thread and instruction
+    """Bytes that threads shuffle between lanes: 4 for a thread and instruction
     (docs/layouts.md)."""
     shuffles_counted: bool
     """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""

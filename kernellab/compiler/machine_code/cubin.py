@@ -1,4 +1,4 @@
-"""What a cubin says about a kernel besides its code: an ELF file, read without its tools."""
+"""Facts about a kernel in a cubin besides its code; the ELF file is read without its tools."""
 
 from __future__ import annotations
 

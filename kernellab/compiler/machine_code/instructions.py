@@ -35,7 +35,7 @@ def disassemble(cubin: bytes) -> str:
 
 
 def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
-    """What one of NVIDIA's tools prints for a cubin.
+    """The output of one of NVIDIA's tools for a cubin.
 
     Raises:
         CompileError: the tool refuses the cubin; the message has its words.

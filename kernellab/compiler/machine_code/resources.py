@@ -1,4 +1,4 @@
-"""What a program takes, whether it can start, and how many a multiprocessor holds."""
+"""The resources of a program, whether it can start, and how many fit on a multiprocessor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def resource_reader(
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` prints, run again if not recorded; None without PTX, or if it refuses."""
+    """The output of `ptxas -v`, run again if not recorded; None without PTX, or if it refuses."""
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
         return compiled.assembler_log
@@ -262,7 +262,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class NvidiaLimits:
-    """What one streaming multiprocessor (SM) has. Sizes in bytes."""
+    """The resources of one streaming multiprocessor (SM). Sizes in bytes."""
 
     blocks: int
     """Blocks resident at once."""
@@ -272,7 +272,7 @@ class NvidiaLimits:
     shared_per_block: int
     """The most that one block may have (with the opt-in that Triton makes)."""
     shared_reserved: int
-    """What the system takes of it for each block."""
+    """The part that the system reserves for each block."""
     shared_granularity: int
     barriers_per_block_slot: int = 0
     """Named barriers of an SM for each of `blocks`; 0: not counted by NVIDIA before Hopper."""
@@ -326,7 +326,7 @@ per SM: `cuda_occupancy.h`. Tensor memory: PTX ISA 8.7, "Tensor Memory": 512 col
 
 @dataclass(frozen=True)
 class AmdLimits:
-    """What one compute unit has (RDNA: one workgroup processor, of two). Sizes in bytes."""
+    """The resources of one compute unit (RDNA: a workgroup processor, of two). Sizes in bytes."""
 
     simds: int
     """SIMD units that the waves of a workgroup share."""
@@ -406,7 +406,7 @@ def occupancy(
     registers: int | None = None,
     shared_bytes: int | None = None,
 ) -> Occupancy:
-    """What fits on one multiprocessor of a kernel with these resources.
+    """Return how many programs of a kernel with these resources fit on one multiprocessor.
 
     Args:
         warps: warps (AMD: waves) of one program.

@@ -1,4 +1,4 @@
-"""What is found out about the IR before code is made from it.
+"""Facts about the IR that are computed before code is generated.
 
 Which values differ between programs, what pointers lead to, and where programs wait for each other.
 """
@@ -46,7 +46,7 @@ def inline_calls(function: tt.FuncOp) -> None:
     of the call, in place.
 
     Locations then name the call, as those of functions that Triton inlined do. A function of
-    elements into which Triton inlined jumps becomes a call too, so that every region but a
+    elements into which Triton inlined jumps becomes a call too, so that every region except a
     function's has one block.
     """
     module = function.parent_op()
@@ -61,10 +61,10 @@ def inline_calls(function: tt.FuncOp) -> None:
 def inline_calls_of_elements(
     function: tt.FuncOp, is_debug_record: Callable[[Operation], object | None]
 ) -> None:
-    """Do so inside the functions of single elements alone, in place;
-    what `is_debug_record` knows is taken out of those.
+    """Do so only inside functions of single elements, in place; their operations that
+    `is_debug_record` accepts are removed.
 
-    A call of a function without jumps leaves nothing but its operations behind.
+    A call of a function without jumps becomes the function's operations.
     """
     module = function.parent_op()
     assert isinstance(module, ModuleOp)
@@ -115,7 +115,7 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
 
 
 def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
-    """Make the blocks of a function the body of a call, which is all that it then does."""
+    """Move the blocks of a function into the body of a call, which becomes its only operation."""
     body = Region()
     op.function.move_blocks(body)
     results: Sequence[Attribute] = ()
@@ -222,7 +222,7 @@ def _any(values: Iterable[SSAValue], varying: Container[SSAValue]) -> bool:
     return any(value in varying for value in values)
 
 
-# What stands for each pointer of a kernel.
+# How each pointer of a kernel is represented.
 #
 # Most pointers can only point into one argument, known before anything runs: that is their
 # underlying object, and the value is an offset, in elements. Any other pointer (chosen between

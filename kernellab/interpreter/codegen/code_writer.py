@@ -173,7 +173,7 @@ class CodeWriter:
         self._tile_names: set[str] = set()
         """Variables that are let go after their last use."""
         self._beginning: list[ast.stmt] = []
-        """What runs before anything else of a batch."""
+        """The statements that run before all others of a batch."""
         self._of_the_batch: dict[str, str] = {}
 
     # Names

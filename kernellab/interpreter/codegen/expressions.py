@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Operand = Any
-"""What an expression can be combined with: an expression, a literal,
+"""The operands that an expression can be combined with: an expression, a literal,
 or a tuple or list of these."""
 
 Combined: TypeAlias = "Callable[[Expression, Operand], Expression]"

@@ -142,7 +142,7 @@ FAULTS = (
     LaneFault, ReadOnlyStore, BufferOutsideAllocation, ExtraArrivals, NeverWaitedFor, NoBarrier,
     PhaseNeverCompletes, DeadlockDetected,
 )  # fmt: skip
-"""What running generated code raises."""
+"""The exceptions that generated code raises when it runs."""
 
 
 def explain(
@@ -288,7 +288,7 @@ def _line_of(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
 def _fix(
     fault: OutOfBoundsAccess, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
-    """What the access leaves, and what does not bound it; "" if it is not known. No change is
+    """The tensor that the access leaves, and the missing bound; "" if it is not known. No change is
     advised, since none is tried here.
     """
     operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)

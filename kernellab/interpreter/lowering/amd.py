@@ -25,7 +25,7 @@ def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> expressions.E
 def loaded_buffer(
     op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter
 ) -> expressions.Expression:
-    """What a buffer instruction loads."""
+    """The value that a buffer instruction loads."""
     return expressions.memory.load(
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),

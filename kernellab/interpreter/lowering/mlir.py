@@ -39,7 +39,7 @@ def constant(op: mlir.ConstantOp, value: Emitter) -> Expression:
 
 
 def _literal(attribute: Attribute, kind: np.dtype, rank: int) -> Any:
-    """A scalar of `kind`, or a tile: with one element where they are all alike."""
+    """A scalar of `kind`, or a tile: with one element if they are all equal."""
     match attribute:
         case builtin.IntegerAttr() | builtin.FloatAttr():
             return _scalar(attribute.value.data, kind)
@@ -278,7 +278,7 @@ def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
 
 @contextmanager
 def taken_by_some(condition: Expression, emit: Emitter) -> Iterator[None]:
-    """Inside, only programs for which the condition holds take part; nothing is done where there
+    """Inside, only programs for which the condition holds take part; nothing is done if there
     are none.
     """
     taken, active = emit.fresh("taken"), emit.fresh("active")

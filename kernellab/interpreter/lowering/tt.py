@@ -354,7 +354,7 @@ def map_elementwise(op: tt.MapElementwiseOp, value: Emitter) -> tuple[Expression
 
 
 def single_combiner(region: Region) -> type[Operation] | None:
-    """The operation, where a region does nothing but combine its two arguments with one."""
+    """The operation, if a region only combines its two arguments with one."""
     block: Block = region.block
     operations = list(block.ops)
     if len(operations) != 2 or len(block.args) != 2:

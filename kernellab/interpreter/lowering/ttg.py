@@ -72,7 +72,7 @@ def allocate(op: ttg.LocalAllocOp, value: Emitter) -> Expression:
 
 @lowers(ttg.LocalDeallocOp, pure=False)
 def deallocate(op: ttg.LocalDeallocOp, value: Emitter) -> None:
-    """Python lets go of what no one reads any more."""
+    """Python releases objects that are no longer read."""
 
 
 @lowers(ttg.LocalLoadOp)
@@ -151,7 +151,7 @@ def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expressi
 
 
 def loaded_globally(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
-    """What a copy to shared memory brings."""
+    """The tile that a copy brings to shared memory."""
     return memory.load(
         value.buffer(op.pointer),
         value[op.pointer],
@@ -195,7 +195,7 @@ def end_of_group(op: Operation, emit: Emitter) -> None:
 
 @lowers(ttng.WaitBarrierOp)
 def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
-    """A group lets the others continue; if there are none, no one else could complete the phase."""
+    """A group lets the others continue; if there are none, nothing could complete the phase."""
     with where(op.predicate, emit):
         what = [emit[op.barrier], emit[op.phase], *_active(emit)]
         if not emit.warp_group_name:

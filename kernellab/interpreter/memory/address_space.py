@@ -309,7 +309,7 @@ class Elements:
 
     def _numbers(self, lanes: numpy.ndarray, taking_part: Any) -> numpy.ndarray:
         """In which storage each lane is, see `_Regions.numbers`;
-        other tensors are looked for where one that takes part is in none.
+        other tensors are looked up if an element that takes part is in none of them.
         """
         number = self._space.regions.numbers(lanes, self._dtype.itemsize)
         if numpy.any((number < 0) & taking_part) and self._space.look_further():
@@ -443,7 +443,7 @@ def memory_behind(value: Any) -> torch.Tensor | None:
 
 
 def described(value: Any) -> Any:
-    """What a descriptor describes: its `base`, or the base of that; or None."""
+    """The tensor that a descriptor describes: its `base`, or the base of that; or None."""
     base = None if isinstance(value, type) else getattr(value, "base", None)
     if base is value:  # a dtype of NumPy's is its own base
         return None
@@ -541,8 +541,8 @@ def _holds(storage: torch.UntypedStorage, address: int) -> bool:
 def _view(
     storage: torch.UntypedStorage, address: int, value: Any, sizes: Sizes | None
 ) -> torch.Tensor:
-    """What of a storage the object is: of its shape where it says one that fits, else all elements
-    from its address on. Raises UnknownExtent: the address is within an element.
+    """The part of a storage that the object is: of its shape if it has one that fits, else all
+    elements from its address on. Raises UnknownExtent: the address is within an element.
     """
     kind, skipped = _torch_type(value), address - storage.data_ptr()
     _check_aligned(address, skipped, kind)
@@ -604,7 +604,7 @@ def _whole_numbers(numbers: Any) -> tuple[int, ...] | None:
 
 
 def _asked(value: Any, name: str) -> Any:
-    """An attribute, or what it gives where it is a method; None if the object has no answer."""
+    """An attribute, or its result if it is a method; None if the object does not have it."""
     try:
         attribute = getattr(value, name, None)
         return attribute() if callable(attribute) else attribute

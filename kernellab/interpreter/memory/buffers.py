@@ -1,4 +1,4 @@
-"""What an access goes to: one argument's tensor, in strided slices if that is possible,
+"""The memory of an access: one argument's tensor, in strided slices if that is possible,
 or all of memory by address.
 """
 
@@ -134,7 +134,7 @@ class Buffer:
 _PLAIN = frozenset(
     {torch.float32, torch.float16, torch.int32, torch.int64, torch.float64, torch.int8, torch.int16}
 )
-"""Types that torch hands to NumPy as they are."""
+"""Types that torch passes to NumPy unchanged."""
 
 
 def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.ndarray, int]:
@@ -164,7 +164,7 @@ class ResolvedAccess(NamedTuple):
 
 
 class Addressed(Protocol):
-    """Takes a Buffer's place where the offsets are addresses: see `address_space.Elements`."""
+    """Takes a Buffer's place if the offsets are addresses: see `address_space.Elements`."""
 
     @property
     def itemsize(self) -> int: ...
@@ -246,8 +246,8 @@ def store_slices(
 
 @dataclass
 class Box:
-    """Where accesses at affine offsets under a box mask go:
-    worked out once for all that share offsets and mask.
+    """The elements of accesses at affine offsets under a box mask, computed once for all that share
+    both.
 
     Attributes:
         bases: element index of lane 0, per program.
@@ -286,7 +286,7 @@ class Box:
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
-        """The same for active programs; the others make the access of the first of them."""
+        """The same for active programs; the others repeat the access of the first of them."""
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
@@ -368,7 +368,7 @@ class Box:
         return loaded.copy() if isinstance(bases, Progression) else loaded
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
-        """As `read`, and a view of `elements` where the programs are evenly spaced."""
+        """As `read`, and a view of `elements` if the programs are evenly spaced."""
         starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
@@ -455,7 +455,7 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
 
 
 def _have_collisions(offsets: AffineTile) -> bool:
-    """Whether lanes of a program share elements as they do not differ along some dimension."""
+    """Whether lanes of a program share elements because they do not differ along some dimension."""
     along = zip(offsets.strides, offsets.extents)
     return any(extent > 1 and not stride for stride, extent in along)
 

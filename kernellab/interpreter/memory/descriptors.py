@@ -45,7 +45,7 @@ class Descriptor(Composite):
     rounds_to_tf32: bool = False
 
     def __repr__(self) -> str:
-        """What a debugger shows."""
+        """The text that a debugger shows."""
         place = self.buffer.name if isinstance(self.buffer, Buffer) else f"address {self.start}"
         shape, strides = (tuple(map(str, sizes)) for sizes in (self.shape, self.strides))
         return (
@@ -77,7 +77,7 @@ class Descriptor(Composite):
 
     @property
     def padding(self) -> Value:
-        """What an element outside reads as."""
+        """The value of an element outside."""
         return numpy.asarray(numpy.nan if self.pads_with_nan else 0).astype(self.dtype)
 
     @property
@@ -259,7 +259,7 @@ SCRATCH = 1 << 62
 
 
 class Tensormaps:
-    """What the programs of one batch have written, by address:
+    """The descriptors that the programs of one batch have written, by address:
     each program has separate scratch memory, all at one place.
     """
 

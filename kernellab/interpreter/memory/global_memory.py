@@ -93,7 +93,7 @@ def swap_in_turns(elements: Array, targets: Array, expected: Array, replacement:
 
 
 def _as_compared(operation: str, elements: Array, operands: Array) -> tuple[Array, Array]:
-    """Both as unsigned integers where the operation takes them for such."""
+    """Both as unsigned integers if the operation treats them so."""
     if operation not in ("umax", "umin"):
         return elements, operands
     bits = f"u{elements.itemsize}"

@@ -66,7 +66,7 @@ class ObservedAccess:
 
 
 class RunObserver(Protocol):
-    """What observes a run.
+    """An observer of a run.
 
     Attributes:
         operations: the operations of the code, by location; set before it runs.
@@ -77,8 +77,8 @@ class RunObserver(Protocol):
     programs: Programs
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """What generated code calls by name in this run, where that is not the module of the name;
-        `memory` is what it would read and write through.
+        """The objects that generated code calls in this run in place of modules, by the modules'
+        names; `memory` is the one that it would read and write through.
         """
 
 

@@ -82,7 +82,7 @@ class SharedTile(Composite):
 
     @property
     def arrivals(self) -> list[Any]:
-        """What is still to arrive at barriers in its allocation."""
+        """The arrivals that barriers in its allocation still wait for."""
         return self.allocation.arrivals
 
     @property
@@ -294,10 +294,10 @@ def _reshaped(memory: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
 # Barriers in shared memory (mbarriers): words that count arrivals and bytes, as on the hardware.
 #
 # A phase completes when every arrival has come and every byte that was announced is there; then
-# the phase's parity turns and counting begins anew (PTX ISA, mbarrier). The word of a barrier
+# the phase's parity flips and counting starts again (PTX ISA, mbarrier). The word of a barrier
 # holds, from the lowest bit: the parity of the phase that is under way, the arrivals that are
 # still missing, the arrivals of each phase, and the bytes that are still to come, which are
-# negative where bytes come before they are announced.
+# negative if bytes arrive before they are announced.
 
 
 _COUNT_BITS = 20
@@ -355,7 +355,7 @@ _NO_BARRIER = -1
 
 @dataclass(frozen=True)
 class BarrierState:
-    """What one barrier of one program is in.
+    """The state of one barrier of one program.
 
     Attributes:
         phase: the parity of the phase that is under way.
@@ -494,7 +494,7 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
     copies and products are done as soon as they are asked for.
 
     Raises:
-        PhaseNeverCompletes: it is not complete, and there is no one left to complete it.
+        PhaseNeverCompletes: it is not complete, and nothing is left that could complete it.
     """
     waiting = waiting_programs(barrier, phase, active)
     if not waiting.any():

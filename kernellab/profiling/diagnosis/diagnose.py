@@ -350,7 +350,7 @@ def _diagnosis(
 def diagnosis_of(
     evidence: Evidence, launch: BoundLaunch | None = None, notes: Sequence[str] = ()
 ) -> Diagnosis:
-    """What every rule finds in a kernel's evidence, ranked."""
+    """The findings of every rule in a kernel's evidence, ranked."""
     said = [*notes]
     with suppress(KernelLabError):
         said += notes_on(evidence.gpu)
@@ -383,7 +383,7 @@ def diagnosis_of(
 
 
 def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding]:
-    """What a rule finds; one that fails says so, since a kernel may contain anything."""
+    """The findings of a rule; if the rule raises, a note, because a kernel may contain anything."""
     try:
         return list(rule.find(evidence))
     except Exception as error:  # a kernel may contain what the rule did not expect
@@ -422,7 +422,7 @@ def _branches(evidence: Evidence) -> bool:
 
 
 def _unknown_steps(evidence: Evidence) -> Iterator[str]:
-    """Return a note on each access of which no one knows how far apart its lanes are."""
+    """Return a note on each access for which the distance of its lanes is not known."""
     accesses_known: tuple[Traffic, ...] = _readable(lambda: tuple(evidence.accesses), ())
     for access in accesses_known:
         if access.is_unknown:

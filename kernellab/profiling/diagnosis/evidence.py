@@ -304,7 +304,7 @@ class Evidence:
         return self.loops.get(around[0]) if around else None
 
     def times(self, op: Operation) -> float:
-        """How often a program executes an operation; where none ran, branches are taken."""
+        """How often a program executes an operation; without a run, branches count as taken."""
         if op.parent is not None and op.parent in self.entered:
             return self.entered[op.parent]
         loop = self.loop_of(op)
@@ -599,7 +599,7 @@ class Evidence:
 
     @cached_property
     def work(self) -> Work:
-        """What one program does, by resource."""
+        """The work of one program, by resource."""
         return work_of(self)
 
     def saved_with(self, **options: Any) -> float | None:

@@ -190,7 +190,7 @@ def _labels(instructions: Sequence[Instruction], text: str) -> Mapping[str, int]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run on the interpreter says about the TTGIR.
+    """The facts about the TTGIR from a run on the interpreter.
 
     Attributes:
         operations: the operation on each line of its text.
@@ -253,7 +253,7 @@ class Executions:
         return loops
 
     def operation(self, number: int) -> Operation | None:
-        """The operation that an instruction comes from."""
+        """The operation of an instruction."""
         line = self._instructions[number].ttgir_line
         return None if line is None else self._ran.operations.get(line)
 
@@ -360,7 +360,7 @@ class Executions:
         return seen.most_common(1)[0][0] if seen else None
 
     def _unrolled(self, loop: CodeLoop, source: Operation) -> int:
-        """How many turns of the TTGIR's loop one turn of the code's is."""
+        """How many iterations of the TTGIR's loop one iteration of the code's loop is."""
         own = {
             op: times
             for op, times in self._ran.expected.items()
@@ -433,7 +433,7 @@ _CYCLES: Mapping[str, float] = {
     "shared atomic": 30.0,
     "lanes": 24.0,
 }
-"""Cycles until a result is there, by the instruction's category."""
+"""Cycles until a result is available, by the instruction's category."""
 _OTHER_CYCLES = 22.0
 """Of special functions, conversions and all others."""
 _BARRIER = 25.0
@@ -442,7 +442,7 @@ _TENSOR = 32.0
 
 @dataclass
 class _Clock:
-    """Where a warp is."""
+    """The position of a warp in time."""
 
     now: float = 0.0
     boards: list[float] = field(default_factory=lambda: [0.0] * 6)
@@ -457,7 +457,7 @@ class _Clock:
     """When the last block of the copy engine has arrived."""
 
     skipped: float = 0.0
-    """Cycles of iterations that are not followed, by which all of these are later."""
+    """Cycles of skipped iterations, which are added to all of these."""
 
 
 _WATCHED = 8
@@ -467,7 +467,7 @@ _SETTLED = 6
 
 
 class CriticalPath:
-    """The way of one warp through a kernel."""
+    """The path of one warp through a kernel."""
 
     def __init__(
         self,
@@ -560,7 +560,7 @@ class CriticalPath:
         return took
 
     def _wait(self, instruction: Instruction, clock: _Clock) -> None:
-        """`DEPBAR.LE SB0, 0x2`, `WARPGROUP.DEPBAR.LE gsb0, 0x1`: until no more are on their way."""
+        """`DEPBAR.LE SB0, 0x2`, `WARPGROUP.DEPBAR.LE gsb0, 0x1`: until no more are in flight."""
         if "DEPBAR" not in instruction.opcode:
             return
         allowed = int(instruction.operands[1], 16) if len(instruction.operands) > 1 else 0
@@ -572,6 +572,6 @@ class CriticalPath:
 
 
 _OFTEN = 0.5
-"""What runs less often than every second time is passed by."""
+"""Code that runs less often than every second time is skipped."""
 _READ_AFTER = 12.0
 """Cycles until a store or a load has read its operands."""

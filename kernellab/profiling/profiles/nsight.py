@@ -138,7 +138,7 @@ class Counter:
     """None if it was not counted."""
     unit: str
     predicted: float | None
-    """What KernelLab says with no GPU; None if it has no such number."""
+    """KernelLab's prediction without a GPU; None if it has no such number."""
 
     @property
     def ratio(self) -> float | None:

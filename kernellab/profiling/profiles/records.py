@@ -21,9 +21,9 @@ from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
 from kernellab.records.display import frame_of, plot
 
-# Whoever measures makes one: Proton's sessions, scopes around the lines of a kernel, runs on the
-# interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not
-# alike.
+# Several tools make profiles: Proton's sessions, scopes around the lines of a kernel, runs on the
+# interpreter, files of other tools. `Profile.measured_by` names the tool, because their numbers
+# differ in meaning.
 
 PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
 """Who measures here; profiles from elsewhere say their tool's name."""
@@ -49,7 +49,7 @@ class Scope:
     "num_samples", whatever the user gave."""
     children: tuple[Scope, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What is not a number: "device_id", "device_type"."""
+    """The facts that are not numbers: "device_id", "device_type"."""
 
     def walk(self) -> Iterator[Scope]:
         waiting = [self]
@@ -138,7 +138,7 @@ class ProfiledKernel:
     integers: Mapping[str, int] = field(default_factory=dict)
     """Among the arguments of that launch, by name."""
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
-    """Makes its Compilation, where its source is at hand; files have none."""
+    """Makes its Compilation, if its source is at hand; files have none."""
 
     @functools.cached_property
     def compilation(self) -> Any:
@@ -196,7 +196,7 @@ class ProfiledLine:
     """Its number among `Events.names`; -1 for none."""
     kernel: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What else is known: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
+    """Other numbers: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
 
 
 COLUMNS = ("program", "warp", "scope", "start", "end")
@@ -227,7 +227,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """What measuring changed of a launch."""
+    """The effect of measuring on a launch."""
 
     plain_us: Amount
     instrumented_us: Amount
@@ -263,7 +263,7 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class ProfileRecord:
-    """What was measured of some launches, without the ways to look at it: see `Profile`."""
+    """The measurements of some launches; `Profile` adds the ways to look at them."""
 
     measured_by: str
     """ "proton", "cycles of line scopes", "interpreter", or the name of another tool."""
@@ -271,11 +271,11 @@ class ProfileRecord:
     machine: Machine = field(default_factory=Machine)
     kernels: tuple[ProfiledKernel, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader has to know: what is missing, what the numbers do not mean."""
+    """Notes for the reader: what is missing, and what the numbers do not mean."""
     line_records: tuple[ProfiledLine, ...] = ()
     events: Events | None = field(default=None, compare=False)
     perturbation: Perturbation | None = None
-    """What measuring changed; None if it was not measured."""
+    """The effect of measuring; None if it was not measured."""
     name: str = ""
 
 

@@ -169,7 +169,7 @@ class ProfileSession:
 
     @property
     def profile(self) -> Profile:
-        """What was measured. Raises ProfileError: the session is not over yet."""
+        """The profile. Raises ProfileError: the session is not over yet."""
         if self._profile is None:
             raise ProfileError(
                 "The profile is not there yet: the session is not over."
@@ -397,7 +397,7 @@ def kernel_of(
 
 
 def _as_tuple(value: Any) -> Any:
-    """What a tuple was before Triton kept it as JSON."""
+    """A tuple as it was before Triton kept it as JSON."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a key holds."""
+    """The kind of a key's value."""
 
     words: str
     pattern: str
@@ -130,7 +130,7 @@ _PADDINGS = r"\[\s*\d+\s*:\s*\+\s*\d+\s*(,\s*\d+\s*:\s*\+\s*\d+\s*)*\]"
 
 
 def _misread(family: str, body: str) -> str:
-    """What in a body is neither key and value nor, where that belongs there, a list of paddings."""
+    """The part of a body that is neither key and value nor an allowed list of paddings."""
     if family == "#ttg.padded_shared" and not re.match(_PADDINGS, body.strip()):
         return f"{family} must begin with its paddings (interval and size), as in [32:+4] {{...}}."
     unread = next((entry for entry in _flat(body) if not _NAMED.fullmatch(entry)), None)
@@ -180,7 +180,7 @@ def _is_balanced(text: str) -> bool:
 
 
 def _end(text: str, start: int) -> int:
-    """Where what opened before `start` is closed; the text's end where it is not."""
+    """The position at which a bracket before `start` is closed; the text's end if it is not."""
     depth = 1
     for place in range(start, len(text)):
         depth += (text[place] in "<[{(") - (text[place] in ">]})")

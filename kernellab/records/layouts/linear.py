@@ -181,10 +181,9 @@ class LinearTile:
 # Swizzled layouts of shared memory by their formulas, for a Triton that does not answer for
 # them.
 #
-# Triton 3.6 has no linear layout of memory that it would hand out, and no version has one of
-# AMD's rotating layouts. The formulas are those of `LinearLayoutConversions.cpp` in Triton. Each
-# function returns the basis vectors of the offset: entry k is the index of the element at offset
-# 2**k.
+# Triton 3.6 does not return linear layouts of memory, and no version returns those of AMD's
+# rotating layouts. The formulas are those of `LinearLayoutConversions.cpp` in Triton. Each function
+# returns the basis vectors of the offset: entry k is the index of the element at offset 2**k.
 
 
 def swizzled_bases(

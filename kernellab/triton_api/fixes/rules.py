@@ -37,7 +37,7 @@ class Attempted:
 
 @dataclass(frozen=True)
 class Fix:
-    """What a message means, and what to write instead."""
+    """The meaning of a message, and what to write instead."""
 
     reason: str
     """In plain words; "" if the message says it well."""
@@ -191,7 +191,7 @@ def sizes_text(shape: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value of Triton's front end is, in words: "a tile of 16 x 32 fp32"."""
+    """Describe a value of Triton's front end: "a tile of 16 x 32 fp32"."""
     if isinstance(value, tl.constexpr):
         return f"the constant {shown(value.value)}"
     kind = getattr(value, "type", value)

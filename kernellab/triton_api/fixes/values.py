@@ -52,12 +52,12 @@ class ForeignCall:
 
     @property
     def instead(self) -> str:
-        """What a kernel writes; "" if nothing stands for it."""
+        """The spelling in a kernel; "" if there is none."""
         return instead_of(self.name.rpartition(".")[2], self.arguments)
 
 
 def instead_of(name: str, arguments: tuple[str, ...] = ("x",)) -> str:
-    """What a kernel writes for a name of torch's, NumPy's or math's; "" if there is nothing."""
+    """The spelling in a kernel for a name of torch, NumPy or math; "" if there is none."""
     if name in _NUMBERS:
         return _NUMBERS[name]
     if name in _DTYPES:
@@ -320,7 +320,7 @@ for _worded in TABLES.constant:
 
 
 def _sources_of(refused: Refusal, name: str) -> list[str]:
-    """Return the names that a variable is computed from, where it is assigned once."""
+    """Return the names that a variable is computed from, if it is assigned once."""
     return [
         node.id
         for each in ast.walk(refused.function.parse())

@@ -84,8 +84,7 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def format_number(value: object) -> str:
-    """Format a number: three significant digits of a float, separators of thousands in an
-    integer."""
+    """Format a number: three significant digits of a float, an integer with separators."""
     if not isinstance(value, float):
         return f"{value:,}"
     if value == 0 or 1e-3 <= abs(value) < 1000:
@@ -106,7 +105,7 @@ class Section:
     """"" for a page that is the view alone, and for a further view of what is above."""
     view: View | None
     words: Sequence[Html]
-    """What is shown between the title and the view."""
+    """The text between the title and the view."""
 
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:

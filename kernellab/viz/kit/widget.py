@@ -39,17 +39,16 @@ class SharedBundle(ipywidgets.Widget):
 
 
 def is_closed(widget: ipywidgets.Widget) -> bool:
-    """Whether a widget has no other end any more: `close` or `Widget.close_all` was called."""
+    """Whether a widget was closed, by `close` or `Widget.close_all`."""
     return widget.comm is None
 
 
 class ViewWidget(anywidget.AnyWidget):
-    """A view in a notebook. Its data goes over once;
-    what was left out is sent when the view asks for it.
+    """A view in a notebook. Its data is sent once; what was left out is sent on request.
 
-    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a
-    busy kernel hears late, and then with the same kind and number and what the handler of
-    that kind gives.
+    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, because a busy
+    kernel receives it late, and then with the same kind and number and the result of that kind's
+    handler.
     """
 
     _esm = LOADER
@@ -88,7 +87,7 @@ class ViewWidget(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def close(self) -> None:
-        """Close it, and its layout, a widget too: ipywidgets keeps that one for ever."""
+        """Close it, and its layout, which is a widget that ipywidgets would keep forever."""
         if not is_closed(self):
             self.layout.close()
         super().close()

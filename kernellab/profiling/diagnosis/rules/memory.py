@@ -248,7 +248,7 @@ def _by_line(evidence: Evidence) -> Iterator[list[Traffic]]:
 
 
 def _cost(evidence: Evidence, bad: Sequence[Traffic], fixed: Callable[[Traffic], Traffic]) -> float:
-    """What would be saved if some accesses were as `fixed` makes them."""
+    """The time saved if some accesses were as `fixed` makes them."""
     changed = {id(access): fixed(access) for access in bad}
     fewer = sum(
         2 * (access.requests - changed[id(access)].requests) * access.times for access in bad

@@ -125,7 +125,7 @@ def idle_threads(evidence: Evidence) -> Iterator[CostFinding]:
     share = largest / evidence.threads
     work = evidence.work
     wanted = max(largest // evidence.lanes, 1)
-    # With fewer warps a program, more programs are on a multiprocessor at once.
+    # With fewer warps per program, more programs are on a multiprocessor at once.
     fits = evidence.blocks
     if evidence.compilation.can_answer("occupancy"):
         fits = max(evidence.compilation.occupancy(warps=wanted).blocks, fits)
