@@ -62,7 +62,7 @@ def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name, tensor) of each tensor of the arguments, in tuples and behind descriptors too."""
+    """Yield (name, tensor) of each argument's tensors, in tuples and behind descriptors too."""
     for name, value in values.items():
         if isinstance(value, tuple):
             yield from tensors_in({f"{name}[{place}]": item for place, item in enumerate(value)})
