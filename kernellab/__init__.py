@@ -9,8 +9,8 @@
 
     add[(4,)](x, y, z, n, BLOCK=256)
 
-The launch runs on the CPU, or on the GPU where the tensors are there (where there is no GPU, also
-without %%tilekernel). The same launch line also gives:
+The launch runs on the CPU, or on the GPU if the tensors are there (without a GPU, also without
+%%tilekernel). The same launch line also gives:
 
     check(add, (4,), x, y, z, n, BLOCK=256)      its faults, each on its line      %tilecheck
     trace(add, (4,), x, y, z, n, BLOCK=256)      every step, forwards and back     %tilestep

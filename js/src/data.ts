@@ -39,7 +39,7 @@ export interface SourceMapData {
   readonly links: Readonly<Record<string, readonly (number | readonly number[])[]>>;
 }
 
-/** Something said of a line of the kernel: a remark of the compiler, a finding, an error. */
+/** Something said about a line of the kernel: a remark of the compiler, a finding, an error. */
 export interface MarginNote {
   readonly severity: "error" | "warning" | "remark" | "note";
   readonly words: string;
@@ -90,7 +90,7 @@ export interface IrSide {
   readonly layouts: readonly LayoutWords[];
 }
 
-/** A pass of either side: its number in `IrSide.passes`, None where it did not run. */
+/** A pass of either side: its number in `IrSide.passes`, None if it did not run. */
 export interface PassPairData {
   readonly label: string;
   readonly left: number | null;
@@ -356,7 +356,7 @@ export interface ElementsData {
   readonly columns: number;
 }
 
-/** A value that variables had; equal ones are here once. */
+/** A value of variables; equal values are stored once. */
 export interface StepValue {
   readonly type: string;
   readonly words: string;

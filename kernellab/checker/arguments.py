@@ -127,7 +127,7 @@ def _stem(tensor: str) -> str:
 # Copies of a launch's memory for one run of it, made as far as the run touches it.
 #
 # Storages that the kernel cannot write are the caller's own. Others are copied: small ones as a
-# whole, large ones block by block, where an access first goes. So a store into a few places of a
+# whole, large ones by blocks, when an access first reaches them. So a store into a few places of a
 # tensor takes as much memory more as these places do.
 
 
@@ -138,7 +138,7 @@ _BLOCK = 1 << 12
 """Bytes that are copied together: a page."""
 
 _MANY = 1 << 12
-"""So many blocks that do not follow one on another are copied at a time."""
+"""The number of separate blocks that are copied at a time."""
 
 
 class LazyCopy:
@@ -193,7 +193,7 @@ class LazyCopy:
 
     def match(self, other: LazyCopy, start: int, stop: int) -> bool:
         """Have, of the bytes from `start` up to `stop`, all that the copy of another run has;
-        False where neither has any.
+        False if neither has any.
         """
         first, beyond = start // _BLOCK, -(-stop // _BLOCK)
         mine, theirs = (copy._fetched[first:beyond] for copy in (self, other))
@@ -223,13 +223,13 @@ class LazyCopies:
         return made.storage
 
     def of(self, tensor: torch.Tensor) -> LazyCopy | None:
-        """The copy that a tensor of the run lies in, where that is made block by block."""
+        """The copy that a tensor of the run is in, if it is made block by block."""
         return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a run has left in its tensors."""
+    """The contents of a run's tensors at its end."""
 
     tensors: Mapping[str, torch.Tensor]
     copies: LazyCopies

@@ -85,8 +85,9 @@ def check(
             rounding explains (docs/tolerances.md).
         sizes: integer parameters with their ranges, {"n": (1, None)}. The check then also proves,
             for all sizes in them and any grid, that every access is in bounds and that programs
-            store apart; `every_size` of the findings says whether it did. If it cannot, it runs
-            small launches, and returns the findings of the first that fails, if one does.
+            never store to the same element; `every_size` of the findings says whether it did. If it
+            cannot, it runs small launches, and returns the findings of the first that fails, if one
+            does.
 
         A keyword that is also a parameter of the kernel is passed to the kernel, unless that
         parameter is already given by position.
@@ -181,7 +182,7 @@ def _launched(
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What `check` takes beside a launch."""
+    """The arguments of `check` besides the launch."""
 
     outputs: str | Sequence[str] = ()
     target: str | Target | None = None
@@ -494,7 +495,7 @@ def _name(launch: WatchedLaunch) -> str:
 
 
 _MOST_CONFIGS = 8
-"""The most configs that are tried: what the first few leave is enough."""
+"""The most configs that are tried: the first few are enough."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A checked run, its events, and what is known of its kernel before it runs."""
+"""A checked run, its events, and what is known about its kernel before it runs."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class CheckedAccess(Event):
 
     @cached_property
     def written(self) -> numpy.ndarray:
-        """What a store or an atomic is given, as elements of the buffer."""
+        """The values of a store or an atomic, as elements of the buffer."""
         assert isinstance(self.request, Store | Atomic)
         values = numpy.asarray(self.request.value)
         kind = self.buffer.elements.dtype
@@ -302,7 +302,7 @@ def placing(op: Operation) -> list[SSAValue]:
 
 
 def mask_of(op: Operation) -> SSAValue | None:
-    """The mask of an access, where it has one."""
+    """The mask of an access, if it has one."""
     access = trait_of(op, GlobalAccess)
     return None if access is None else access.mask_of(op)
 
@@ -314,20 +314,20 @@ def makes_addresses(op: Operation) -> bool:
 
 
 def stored_value(op: Operation) -> SSAValue | None:
-    """What an operation writes to global memory, where it does."""
+    """The value that an operation writes to global memory, if any."""
     access = trait_of(op, GlobalAccess)
     return None if access is None else access.value_of(op)
 
 
 def stored_integers(op: Operation) -> SSAValue | None:
-    """The integers that an operation writes to global memory, where it does."""
+    """The integers that an operation writes to global memory, if any."""
     stored = stored_value(op)
     return stored if stored is not None and dtype(stored.type).kind == "i" else None
 
 
 @lru_cache(maxsize=32)
 def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
-    """What addresses and masks are computed from, with integers in memory behind loads."""
+    """The values behind addresses and masks, including integers in memory behind loads."""
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
     values = behind(placed)

@@ -38,7 +38,7 @@ class ProgramSet:
 
     def __init__(self) -> None:
         self._blocks: dict[int, numpy.ndarray | None] = {}
-        """Number of a block -> its bits, packed; None where all are set."""
+        """Number of a block -> its bits, packed; None if all are set."""
         self._count = 0
 
     def update(self, ids: ProgramSet | Iterable[int] | numpy.ndarray) -> None:

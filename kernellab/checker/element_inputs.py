@@ -1,4 +1,4 @@
-"""What an element of a result was computed from, and who wrote it last, by a second run."""
+"""The inputs of an element of a result, and its last writer, found by a second run."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class _Results(Expression):
 
 
 class _Operands:
-    """Takes the place of the emitter where one operation is lowered, without a kernel around it:
+    """Takes the place of the emitter when one operation is lowered without a kernel around it:
     its operands are the parameters of a function, and every type is float64.
     """
 
@@ -149,7 +149,7 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """C's, toward zero; by zero, no one knows."""
+    """As in C, toward zero; unknown for zero."""
     result: Array = numpy.where(b == 0, numpy.nan, numpy.trunc(a / numpy.where(b == 0, 1.0, b)))
     return result
 
@@ -226,7 +226,7 @@ def carries_indices(op: Operation) -> bool:
     mask.
 
     Bits are not: who takes those of a product wants it modulo 2**32. Nor are divisions, shifts and
-    comparisons of uint32, which hashes end with; in uint8 and uint16 no one hashes.
+    comparisons of uint32, which hashes end with; hashes do not use uint8 and uint16.
     """
     if not op.operands or not op.results or function_of(op) is None:
         return False
@@ -257,7 +257,7 @@ _OF_INDICES = (
 @lru_cache(maxsize=1024)
 def function_of(op: Operation) -> Function | None:
     """Return what gives the results of an operation for operands in float64, programs first: one
-    array for one result, and a sequence for several; None if that is not known.
+    array for one result, and a sequence for several; None if it is not known.
     """
     match op:
         case mlir.BitcastOp() | tt.BitcastOp():
@@ -371,7 +371,7 @@ def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterato
 
 
 def takes_for_signed(op: Operation) -> bool | None:
-    """Whether an operation takes its integers as signed; None where that does not matter."""
+    """Whether an operation takes its integers as signed; None if that does not matter."""
     reads = trait_of(op, ReadsIntegers)
     if reads is not None:
         return reads.signed
@@ -439,7 +439,7 @@ SIGNS: dict[type[Operation], str] = {
     mlir.MulIOp: "*",
     mlir.ShLIOp: "<<",
 }
-"""What may wrap, and how Python writes it."""
+"""The operations that may wrap, and how Python writes them."""
 
 _LARGE = 4096
 """Tiles of so many elements are first looked at by their extremes."""

@@ -53,7 +53,7 @@ from kernellab.records.launches import DEFAULT
 
 
 _LARGEST = 1 << 22
-"""The most elements of a result that are compared in so many ways."""
+"""The most elements of a result that are compared in all these ways."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WrongTensor:
     """A result that is wrong.
 
     Attributes:
-        got, want: what the kernel left, and what is expected.
+        got, want: the kernel's result, and the expected one.
         allowed: how far each element may be off; a tensor of their shape, float64.
         values: the arguments of the launch before it, by parameter.
         text: the kernel's source from `def` on.
@@ -76,12 +76,12 @@ class WrongTensor:
 
     @cached_property
     def left(self) -> torch.Tensor:
-        """What the kernel left, float64."""
+        """The kernel's result, float64."""
         return self.got.double()
 
     @cached_property
     def right(self) -> torch.Tensor:
-        """What is expected, float64."""
+        """The expected result, float64."""
         return self.want.double()
 
     @cached_property
@@ -103,7 +103,7 @@ class WrongTensor:
         return is_small and not self.want.is_complex() and bool(self.off.any())
 
     def is_expected(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor is the expected one, and not by being constant."""
+        """Return whether a tensor equals the expected one, and is not constant."""
         return tensor.shape == self.right.shape and bool(
             not elements_off(tensor, self.right, self.allowed).any()
         )
@@ -527,10 +527,10 @@ def likely_families(result: WrongTensor) -> list[Family]:
 
 
 Maker = Callable[[Sequence[str]], Sequence[Any]]
-"""Makes kernels of sources; None for one that does not compile."""
+"""Makes kernels from sources; None for one that does not compile."""
 
 Judge = Callable[[Rewrite, Any], bool]
-"""Returns whether a kernel, made of a changed source, is right."""
+"""Returns whether a kernel with a changed source is right."""
 
 
 @dataclass(frozen=True)
@@ -555,7 +555,7 @@ def search(
     tries: Tries,
     likely: Sequence[Family] = (),
 ) -> Rewrite | None:
-    """Return the first change whose kernel is right, or None; families `likely` go first."""
+    """Return the first change whose kernel is right, or None; families `likely` come first."""
     start, busy = time.monotonic(), time.process_time()
     rewrites = _distinct(_in_turn(source, families, likely), source.text)
     candidates = itertools.islice(rewrites, tries.most)
@@ -653,7 +653,7 @@ _MOST_SEARCH = 2 * MOST_WORK
 """The most work of the tries for a wrong result together."""
 
 _SECONDS = 20.0
-"""A changed kernel that runs longer is taken for one that does not end."""
+"""A changed kernel that runs longer counts as endless."""
 
 _SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
 """The kinds of findings for which changes are searched -> those that are tried."""
@@ -1091,7 +1091,7 @@ def _may_access(call: ast.Call, argument: str) -> bool:
 
 
 def _remainder(source: Source, node: ast.BinOp, proposal: Proposal) -> Iterator[str]:
-    """Yield a remainder that is never negative, where the source has a name for the divisor."""
+    """Yield a remainder that is never negative, if the source has a name for the divisor."""
     dividend, _, divisor = proposal.old.rpartition(" % ")
     if divisor and _same(source.of(node.left), dividend.removeprefix("(").removesuffix(")")):
         whole, named = source.of(node), in_brackets(source.of(node.right))

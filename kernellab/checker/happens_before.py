@@ -1,4 +1,4 @@
-"""Accesses of different programs to one element: in which order, and whether it matters."""
+"""Accesses of different programs to one element: their order, and whether it matters."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from kernellab.ir.operations import Atomic, global_effect, has, may_do_anything
 #
 # An atomic that releases hands on what its program did before; one that acquires at the same
 # element afterwards takes it over. So locks, flags, tickets and barriers across the grid order
-# accesses, as in the memory model of PTX (and as race detectors for threads have it: C. Flanagan
+# accesses, as in the memory model of PTX (and in race detectors for threads: C. Flanagan
 # and S. Freund, FastTrack, PLDI 2009). A plain load of an element that atomics write acquires
 # too: that is how flags are polled.
 #
-# Each program has a clock: what it knows of the others' times. In a large grid some programs
+# Each program has a clock: what it knows about the others' times. In a large grid some programs
 # share a hand of it, so that all clocks together stay small; two of them may then look ordered
 # that are not.
 
 
 _MOST_HANDS = 1024
 _ALL_HANDS = 1 << 24
-"""So many hands all clocks together may have, 128 MiB."""
+"""The most entries of all clocks together, 128 MiB."""
 
 _RELAXED, _ACQUIRES, _RELEASES, _BOTH = 1, 2, 3, 4
 """`sem` of Triton's atomics by number (TritonAttrDefs.td, MemSemantic)."""
@@ -57,10 +57,10 @@ Place = tuple[int, int]
 
 
 class Clocks:
-    """What each program knows of the others."""
+    """The vector clocks of the programs."""
 
     def __init__(self, programs: int, *, as_if_strong: Container[Operation] = ()) -> None:
-        """`as_if_strong`: what they would know if these atomics acquired and released, for all."""
+        """`as_if_strong`: atomics that count as acquiring and releasing, for all programs."""
         self.time = 0
         self._as_if_strong = as_if_strong
         self._hands_of_each = max(16, min(_MOST_HANDS, _ALL_HANDS // programs))
@@ -71,7 +71,7 @@ class Clocks:
         self._storages: set[int] = set()
 
     def know(self, program: int, others: numpy.ndarray, times: numpy.ndarray) -> numpy.ndarray:
-        """For each of the others, whether its act happened before what `program` does now."""
+        """For each of the others, whether its access happened before `program`'s current one."""
         known = others == program
         if program in self._of_program:
             known = known | (self._of_program[program][others % self._hands_of_each] >= times)
@@ -80,7 +80,7 @@ class Clocks:
     def pass_on(
         self, program: int, storage: int, access: CheckedAccess, index: numpy.ndarray
     ) -> None:
-        """An access is made, at these elements: what it acquires and what it releases."""
+        """Note an access to these elements: what it acquires and what it releases."""
         self.time += 1
         meaning = _meaning(access.operation)
         if access.operation in self._as_if_strong:
@@ -113,7 +113,7 @@ class Clocks:
 
 
 def orders_programs(op: Operation) -> bool:
-    """Whether an atomic orders what programs do."""
+    """Whether an atomic orders the accesses of programs."""
     return _meaning(op) is not None
 
 
@@ -123,7 +123,7 @@ def releases(op: Operation) -> bool:
 
 
 def weakness(op: Operation) -> str | None:
-    """What the source says of a weak atomic: `sem="relaxed"`; None for other operations."""
+    """What the source says about a weak atomic: `sem="relaxed"`; None for other operations."""
     order = _number(op, "sem")
     if _number(op, "scope") == _OF_THE_BLOCK:
         return 'scope="cta"'
@@ -287,8 +287,8 @@ class AccessPair:
     """The first of two operations' pairs of programs that touch one element in no order.
 
     Attributes:
-        first, second: what each does there, in the order of the run.
-        values: what the index was made of in the second.
+        first, second: the two accesses, in the order of the run.
+        values: the values that the index of the second was computed from.
     """
 
     first: ElementAccess
@@ -298,13 +298,13 @@ class AccessPair:
 
 @dataclass(frozen=True)
 class ElementAccess:
-    """What a program does to an element.
+    """A program's access to an element.
 
     Attributes:
         program: its linear id.
         name: the argument, of those that share the memory the one that it goes through.
         index: of the element in the argument's tensor.
-        value: what the element holds afterwards; None where that is not known.
+        value: what the element holds afterwards; None if it is not known.
     """
 
     kind: Touch
@@ -337,11 +337,11 @@ class Tracker(Detector):
     """Follows programs, which run one by one, through the elements that are suspect.
 
     Attributes:
-        is_cut_off: whether it left the rest of the programs out, since they are too many.
+        is_cut_off: whether it left out the rest of the programs, because there are too many.
     """
 
     def __init__(self, run: CheckedRun, suspects: Suspects, *, keeps_reads: bool = False) -> None:
-        """`keeps_reads`: whether summaries shall have the reads, each of them."""
+        """`keeps_reads`: whether summaries have every read."""
         super().__init__(run)
         self._keeps_reads = keeps_reads
         self.summaries: dict[frozenset[Operation], PairSummary] = {}
@@ -391,7 +391,7 @@ class Tracker(Detector):
         history: _ElementHistory,
         suspect: numpy.ndarray,
     ) -> None:
-        """Access pairs of what is done now with what others did."""
+        """The pairs of the current access and earlier ones of other programs."""
         for other in _OPPOSITES[kind] if suspect.size else ():
             trace = history.traces[other]
             others, times = trace.programs[suspect], trace.times[suspect]
@@ -449,7 +449,7 @@ class Tracker(Detector):
     def _weak_between(
         self, program: int, other: numpy.ndarray, time: numpy.ndarray
     ) -> tuple[Operation, ...]:
-        """The weak atomics that, if strong, would order `other`'s act before `program`'s."""
+        """The weak atomics that, if strong, would order `other`'s access before `program`'s."""
         clocks = self._if_strong.get(None)
         if clocks is None or not clocks.know(program, other, time).all():
             return ()
@@ -463,11 +463,11 @@ class Tracker(Detector):
 
 
 _MOST_LEFT_OUT = 8
-"""Of so many weak atomics each is left out in turn, to see whether it matters."""
+"""The most weak atomics of which each is left out once, to see whether it matters."""
 
 
 def _clocks_if_strong(run: CheckedRun) -> dict[Operation | None, Clocks]:
-    """What programs would know if all weak atomics (None), or all but one, were strong."""
+    """The clocks as if all weak atomics (None), or all but one, were strong."""
     weak = frozenset(op for op in run.code.module.walk() if weakness(op) is not None)
     if not weak:
         return {}
@@ -491,11 +491,11 @@ _OPPOSITES: Mapping[Touch, tuple[_Trace, ...]] = {
     "write": ("write", "update", "read", "read before"),
     "update": ("write",),
 }
-"""What two programs may not do to one element without an order: one of the two is a plain store."""
+"""The pairs of accesses to one element that need an order: one of the two is a plain store."""
 
 
 def touch_of(access: CheckedAccess) -> Touch:
-    """What an access does to its elements."""
+    """Return how an access touches its elements."""
     op = access.operation
     if has(op, Atomic):
         return "update"
@@ -506,7 +506,7 @@ def touch_of(access: CheckedAccess) -> Touch:
 
 @dataclass
 class _Latest:
-    """For each suspect element, who did something there last: program, time, operation's number."""
+    """For each suspect element, its last access: program, time, operation's number."""
 
     programs: numpy.ndarray
     times: numpy.ndarray
@@ -530,7 +530,7 @@ class _ElementHistory:
         self.traces = {trace: _Latest.of(len(self.elements)) for trace in _KIND}
         self.operations: list[Operation] = []
         self.buffers: list[Buffer] = []
-        """What each operation first went through, of the arguments that lie in the storage."""
+        """What each operation first went through, of the arguments that are in the storage."""
         self._operation_numbers: dict[Operation, int] = {}
 
     def touched(self, access: CheckedAccess) -> numpy.ndarray:
@@ -538,7 +538,7 @@ class _ElementHistory:
         return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.int64)
 
     def numbers_of(self, index: numpy.ndarray) -> numpy.ndarray:
-        """Of the suspect ones among elements, each once."""
+        """The numbers of the suspect elements among these, each once."""
         if not len(self.elements):
             return self.elements
         numbers = numpy.minimum(numpy.searchsorted(self.elements, index), len(self.elements) - 1)
@@ -557,7 +557,7 @@ class _ElementHistory:
     def note(
         self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: CheckedAccess
     ) -> None:
-        """Remember who has done this last."""
+        """Remember the program that made this access last."""
         op = access.operation
         if op not in self._operation_numbers:
             self._operation_numbers[op] = len(self.operations)
@@ -622,7 +622,7 @@ def _stored(access: CheckedAccess, shape: tuple[int, ...], place: tuple[int, ...
 
 
 def joined(summaries: Mapping[frozenset[Operation], PairSummary]) -> Iterator[list[PairSummary]]:
-    """Tallies that share operations, together: they are one fault."""
+    """Yield the summaries that share operations together: they are one fault."""
     groups: list[tuple[set[Operation], list[PairSummary]]] = []
     for operations, summary in summaries.items():
         members, together = set(operations), [summary]

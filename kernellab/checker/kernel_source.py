@@ -15,7 +15,7 @@ from kernellab.common.text import called
 
 
 class NotReadable(Exception):
-    """A source that is not the function that it is said to be."""
+    """The source is not that of the expected function."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Source:
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """What each variable is first assigned."""
+        """The first value that is assigned to each variable."""
         first: dict[str, ast.expr] = {}
         for node in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -35,7 +35,7 @@ class ScriptTensor:
     Attributes:
         shape, dtype: those of the tensor.
         order: its dimensions, that with the largest stride first; None of a tensor that is not
-            dense in memory, whose size then stays as it is.
+            dense in memory, whose size then is not changed.
         given: the argument, or the part of it with this shape.
         recipe: one of `RECIPES`, or "given".
         marked: whether it counts as uninitialized memory.
@@ -187,7 +187,7 @@ class OtherLaunch:
         return cls(prepared, shared, None if is_same else prepared.grid)
 
     def text(self, script: LaunchScript) -> str:
-        """An expression for it beside a script's launch."""
+        """Return an expression for this launch in the script of another."""
         values = {
             name: script.values[self.shared[name]] if name in self.shared else value
             for name, value in self.prepared.call.values.items()

@@ -39,14 +39,14 @@ from kernellab.launch.reference_results import Reference
 from kernellab.records import BoundLaunch, Target
 
 Failures = Mapping[tuple[str, str], str]
-"""What a script shows: kind and argument of each finding, or an error and "" -> the message."""
+"""The failures of a script: kind and argument of a finding, or an error and "" -> the message."""
 
 _WRONG = ("wrong-result", "rounding", "different")
 """The kinds of failures that compare results with expected ones."""
 
 
 def run_script(path: Path, shown_by: Callable[[Mapping[str, Any]], Failures]) -> Failures:
-    """Run a script, and return what it shows; what it raises is what it shows."""
+    """Run a script, and return its failures; an error that it raises is a failure."""
     torch.set_num_threads(1)  # a copy of a process has none of its threads
     os.environ["TRITON_ALWAYS_COMPILE"] = "1"
     try:
@@ -103,7 +103,7 @@ class Judge:
     Attributes:
         shown_by: see `run_script`.
         tries: how many scripts may still run.
-        deadline: when none may start any more, of `time.monotonic`.
+        deadline: when no more may start, in `time.monotonic`.
         limit: how long a script may take, in seconds.
         kind: the kind of failure to keep; "" for the first.
         known: the failures that the first script shows: no other may appear.
@@ -135,8 +135,8 @@ class Judge:
         work is spent.
 
         Args:
-            exactly: whether a wrong result must stay the same, as every change of what a kernel
-                computes has another.
+            exactly: whether a wrong result must stay the same, because every change of a
+                computation changes it.
         """
         if self.is_spent:
             return False
@@ -333,7 +333,7 @@ _SHOWN_BY: Mapping[Finder, Callable[..., Failures]] = {
     "validate": _wrong_pass_of,
     "equal": _difference_of,
 }
-"""What a script that ran shows: its variables, and the GPU -> the failures."""
+"""The failures of a script that ran: (its variables, the GPU) -> failures."""
 
 
 @takes_launch

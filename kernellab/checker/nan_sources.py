@@ -67,7 +67,7 @@ def too_large_for(values: Array, kind: numpy.dtype) -> Array:
 
 
 _MOST_KEPT = 256
-"""So many events of one run of a function are kept."""
+"""The most events of one run of a function that are kept."""
 
 
 def is_users(op: Operation) -> bool:
@@ -243,7 +243,7 @@ class Origins(Shadows):
         self._decided: dict[int, int] = {}
         """The number of an origin -> that of the same one where it decides something."""
         self.on: dict[Operation, Array] = {}
-        """Of each load, the lanes that really read, where that is not all of them."""
+        """For each load, the lanes that read, if not all of them do."""
 
     def followed(self, numbers: Array, values: Array) -> Array:
         """The numbers of values whose origin still shows, in them or in their results."""
@@ -314,7 +314,7 @@ class Origins(Shadows):
         return numbers
 
     def _choosing(self, computed: Computed, condition: Array, chosen: Shadow) -> Shadow:
-        """The origins of what a condition selected that a NaN has decided, where it matters."""
+        """The origins of values selected by a condition that a NaN decided, if it matters."""
         rank = len(shape(computed.operation.results[0].type))
         _, first, second = (with_program_axis(value, rank) for value in computed.operands)
         same = (first == second) | ((first != first) & (second != second))
@@ -406,7 +406,7 @@ def decides_integers(op: Operation) -> bool:
 
 
 def _undominated(computed: Computed, shadows: Sequence[Shadow]) -> list[Shadow]:
-    """The origins of truth values where the other operand does not settle `a & b` or `a | b`."""
+    """The origins of truth values if the other operand does not decide `a & b` or `a | b`."""
     op = computed.operation
     rank, settles = len(shape(op.results[0].type)), isinstance(op, mlir.OrIOp)
     first, second = (with_program_axis(value, rank) for value in computed.operands)

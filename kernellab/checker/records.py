@@ -27,7 +27,7 @@ STORES = (
     "the offsets, the mask of the store, and any if or return that may keep a program from the "
     "store."
 )
-"""What may keep an element from being written."""
+"""The reasons why an element may not be written."""
 
 _MAY_BE_MEANT = (
     "missing-other", "order-dependence", "nan", "infinity", "float-overflow", "integer-overflow",
@@ -173,7 +173,7 @@ class Finding(HasCard, Diagnostic):
 
     @property
     def message(self) -> str:
-        """What happens, with the values."""
+        """The fault, with its values."""
         return self.what
 
     @property

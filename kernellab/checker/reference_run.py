@@ -165,7 +165,7 @@ class Step:
 
     @property
     def function(self) -> Function | None:
-        """What the operation computes of numbers; None if that is not known."""
+        """The function that the operation computes; None if it is not known."""
         return function_of(self.operation)
 
     @cached_property
@@ -182,7 +182,7 @@ class Step:
 
     @cached_property
     def results(self) -> list[Array]:
-        """What it gave."""
+        """Its results."""
         return [
             numbers(result, value, self.unsigned)
             for result, value in zip(self.operation.results, self.computed.results)
@@ -195,7 +195,7 @@ class Step:
 
     @cached_property
     def plain(self) -> Sequence[Array]:
-        """What the same arithmetic makes of the actual operands, without rounding the result."""
+        """The result of the same arithmetic on the actual operands, without rounding the result."""
         return self.made_of(self.operands)
 
     def made_of(self, operands: Sequence[Array]) -> Sequence[Array]:
@@ -307,8 +307,8 @@ class Followed(Shadows):
     """How far the values of the run are from exact ones, for one cause, and what that leads to.
 
     The shadow of a value is exact minus actual, in float64. Of an actual number that is not finite
-    it is the exact one itself; NaN says that no one knows. Rounding is left out: what an operation
-    makes of exact operands is held against what the same arithmetic makes of the actual ones.
+    it is the exact one itself; NaN means unknown. Rounding is left out: what an operation
+    makes of exact operands is compared with what the same arithmetic makes of the actual ones.
 
     Attributes:
         departures: of the operations that gave something else than they compute, in order.
@@ -368,7 +368,7 @@ class Followed(Shadows):
         return [None if shadow is None or not shadow.any() else shadow for shadow in shadows]
 
     def _distances(self, step: Step, should: Sequence[Array]) -> list[Shadow]:
-        """How far results are from the exact ones, but for their own rounding."""
+        """How far results are from the exact ones, except for their own rounding."""
         return [
             self._distance(result, *three)
             for result, *three in zip(step.operation.results, step.results, should, step.plain)

@@ -60,7 +60,7 @@ _INDICES = ("arange", "program_id", "num_programs", "cdiv", "argmax", "argmin")
 
 
 class _Kinds(dict[str, str]):
-    """What names hold: "pointer", "mask", "index" or "value"."""
+    """The kind of each name: "pointer", "mask", "index" or "value"."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -169,7 +169,7 @@ _CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
     "factor": lambda source: [*source.floats, *_plain(source), "2"],
     "term": lambda source: [*source.floats, *_plain(source), "1", "2"],
 }
-"""What stands for a name in what a rule tries: each of these in turn."""
+"""The expressions that rules try, one after the other, for a placeholder."""
 
 
 def _wide(source: Source) -> Sequence[str]:
@@ -649,7 +649,7 @@ def other_axis(source: Source) -> Iterator[_Change]:
 
 
 def _axes_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
-    """Yield the axes of the reductions of what a call stores, also where it has a name."""
+    """Yield the axes of the reductions in the value that a call stores, even if it has a name."""
     values = [call, *(source.assigned[name] for name in names_in(call) if name in source.assigned)]
     for node in _reduced(source):
         if source.of(node) in _OTHER and any(source.is_inside(node, each) for each in values):
@@ -666,7 +666,7 @@ def _reduced(source: Source) -> list[ast.expr]:
 
 
 def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
-    """Yield the [:, None] of what is loaded, also where it has a name."""
+    """Yield the [:, None] of loaded values, even if they have a name."""
     statement = source.statement_of(call)
     target = source.of(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
     for node in source.nodes:
@@ -844,7 +844,7 @@ def earlier_maxima(source: Source) -> Iterator[Rewrite]:
 
 @_family
 def loops(source: Source) -> Iterator[_Change]:
-    """What a loop carries from an iteration to the next, and where it begins and ends."""
+    """The variables that a loop carries, and where it begins and ends."""
     for loop in source.loops():
         carried = (
             change for node in source.nodes
@@ -1434,22 +1434,22 @@ def _families(*names: str) -> tuple[Family, ...]:
 
 
 UNCOMPILED = _families(*_FILE.tried["uncompiled"])
-"""What is tried where the kernel does not compile."""
+"""The rewrites for kernels that do not compile."""
 
 WAITS = {kind: [_families(*each) for each in names] for kind, names in _FILE.waiting.items()}
-"""What is tried where a wait, an arrival or a fence is missing, by the kind of the finding."""
+"""The rewrites for a missing wait, arrival or fence, by the kind of the finding."""
 
 UNSAFE = _families(*_FILE.tried["unsafe"])
-"""What is tried where an access is not safe."""
+"""The rewrites for unsafe accesses."""
 
 WRONG = _families(*_FILE.tried["wrong"])
-"""What is tried where results are wrong."""
+"""The rewrites for wrong results."""
 
 WRONG_IN_FEW = _families(*_FILE.tried["wrong_in_few"])
-"""What is tried where few and small integers are wrong: arithmetic may give them by chance."""
+"""The rewrites for few and small wrong integers, which arithmetic may give by chance."""
 
 LIKELY = {sign: _families(*names) for sign, names in _FILE.likely.items()}
-"""What is tried first, by what a wrong result says."""
+"""The rewrites to try first, by the symptom of a wrong result."""
 
 (dtypes,) = _families("dtypes")
-"""What is tried where only rounding makes results wrong."""
+"""The rewrites for results that only rounding makes wrong."""

@@ -66,7 +66,7 @@ class Leaving:
     """Lanes of an access that leave their tensor.
 
     Attributes:
-        lanes: which, programs first where they differ; at least one, and all of them on.
+        lanes: which, programs first if they differ; at least one, and all of them on.
         view: the elements of the storage, of which only the tensor's own may be touched.
         inside: the access without those that leave the storage, which load `other` or 0.
     """
@@ -85,7 +85,7 @@ class BoundsPolicy:
         self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
 
     def leaving(self, access: CheckedAccess) -> Leaving | None:
-        """What leaves the tensor; None where nothing does."""
+        """The part of the access that leaves the tensor; None if nothing does."""
         view = self._view(access.buffer)
         if _is_inside(view, access):
             return None
@@ -118,7 +118,7 @@ def without(request: MemoryAccess, lanes: numpy.ndarray) -> MemoryAccess:
 
 
 def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
-    """True where it is known, without looking at every lane, that none is outside."""
+    """True if it is known, without looking at every lane, that none is outside."""
     request = access.request
     if view.present is not None or not isinstance(request.offsets, AffineTile):
         return False

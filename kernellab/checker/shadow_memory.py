@@ -24,7 +24,7 @@ SEVERAL = -2
 """In place of a program's id: more than one."""
 
 PIECE = 1 << 20
-"""So many notes are looked at together; unwritten notes take no memory, what is computed does."""
+"""The number of notes that are examined together, because intermediate results take memory."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Stretches:
 
     Attributes:
         ids: the program that touches each, or one number for all.
-        is_exact: False where elements between them are not touched.
+        is_exact: False if elements between them are not touched.
     """
 
     starts: numpy.ndarray
@@ -42,7 +42,7 @@ class Stretches:
     is_exact: bool = True
 
     def together(self) -> Stretches:
-        """The same as one stretch, where one follows on another, whoever touches it."""
+        """The same as one stretch if one follows another, whoever touches it."""
         starts, stops = self.starts, self.stops
         if len(starts) > 1 and (starts[1:] == stops[:-1]).all():
             return Stretches(starts[:1], stops[-1:], SEVERAL, self.is_exact)
@@ -55,7 +55,7 @@ class AccessPart(ABC):
 
     Attributes:
         ids: the program that touches each element.
-        repeats: True where several lanes may touch one element.
+        repeats: True if several lanes may touch one element.
     """
 
     ids: Ids
@@ -82,13 +82,14 @@ class AccessPart(ABC):
         """Its elements as rows of neighbors."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
-        """(ids, first, last) of each program's elements; None if that takes long, or they share."""
+        """(ids, first, last) of each program's elements; None if slow, or if programs share
+        some."""
         return None
 
 
 @dataclass(frozen=True)
 class _BoxPart(AccessPart):
-    """Lanes of neighboring programs whose elements lie evenly spaced."""
+    """Lanes of neighboring programs whose elements are evenly spaced."""
 
     box: Box
     bases: Any
@@ -252,7 +253,7 @@ class Storage:
 
 @dataclass
 class ShadowArray:
-    """Shadow memory of one storage, a note an element; `elements` may be replaced."""
+    """Shadow memory of one storage, with a note for each element; `elements` may be replaced."""
 
     fill: Any
     dtype: Any
@@ -357,36 +358,34 @@ def _listed(access: CheckedAccess) -> ListedPart:
     return ListedPart(ids if numpy.ndim(ids) == 0 else ids[chosen], True, index[chosen])
 
 
-# Elements that several programs touch, and at least one of them writes: found without regard to
-# any order.
-#
-# While a launch runs, accesses are only listed, as boxes. When it is over, and the memory
-# between the first and the last element of each program turns out to be its own, or each row of
-# its tiles does, nothing else needs to be done: so it is with most kernels. Else each element is
-# marked with the program that wrote it, read it, or updated it by an atomic.
+# Find elements that several programs touch and at least one writes, regardless of order.  While a
+# launch runs, accesses are only listed, as boxes. When it is over, and the memory between the first
+# and the last element of each program turns out to be its own, or each row of its tiles does,
+# nothing else needs to be done, as for most kernels. Otherwise each element is marked with the
+# program that wrote it, read it, or updated it by an atomic.
 
 
 Touch = Literal["read", "write", "update"]
-"""What an access does to an element: a plain load, a plain store, an atomic."""
+"""The kinds of accesses to an element: a plain load, a plain store, an atomic."""
 
 _TOUCHES: tuple[Touch, ...] = ("write", "read", "update")
 
 NO_ONE = -1
 
 _UNMARKED = 0
-"""A mark is a program's id and 1, or SEVERAL and 1: memory that no one touches is none."""
+"""A mark is a program's id and 1, or SEVERAL and 1: untouched memory has none."""
 
 _MOST_LISTED = 100_000
-"""So many accesses are listed; with more, elements are marked at once."""
+"""The most accesses that are listed; with more, elements are marked at once."""
 
 _MOST_ROWS = 1 << 24
-"""So many rows of tiles are compared, 24 bytes each; where there are more, elements are marked."""
+"""So many rows of tiles are compared, 24 bytes each; if there are more, elements are marked."""
 
 _FEW = 4096
 """So many single elements are compared as rows of one: of a large storage, one of so many."""
 
 _MOST_SPANS = 1 << 24
-"""So many programs have a span each, of 16 bytes; in larger launches elements are marked."""
+"""The most programs that have a span each, of 16 bytes; in larger launches elements are marked."""
 
 
 class ShadowMemory:
@@ -506,7 +505,7 @@ def _by_another(marks: numpy.ndarray, program: numpy.ndarray) -> numpy.ndarray:
 
 
 def _are_rows_apart(parts: Sequence[AccessPart]) -> bool:
-    """True where no two programs touch one row of neighbors, as tiles of a matrix have them."""
+    """True if no two programs touch one row of neighbors, as tiles of a matrix have them."""
     rows = [part.stretches() for part in parts]
     if not rows or sum(len(row.starts) for row in rows) > _MOST_ROWS:
         return not rows
@@ -536,7 +535,7 @@ class _Spans:
         self._last = numpy.full(programs, -1)
 
     def add(self, part: AccessPart) -> bool:
-        """Take in a part of an access; False where that says nothing about single programs."""
+        """Take in a part of an access; False if that says nothing about single programs."""
         span = part.span()
         if span is None:
             return False
@@ -549,7 +548,7 @@ class _Spans:
         return True
 
     def are_apart(self) -> bool:
-        """True where no program's last element lies beyond another's first."""
+        """True if no program's last element is beyond another's first."""
         touched = self._last >= 0
         first, last = self._first[touched], self._last[touched]
         order = numpy.argsort(first)

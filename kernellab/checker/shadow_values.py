@@ -74,7 +74,7 @@ class Shadows(ABC):
 
     def _compute(self, computed: Computed) -> None:
         op = computed.operation
-        if computed.results:  # no one uses those of an atomic that has none
+        if computed.results:  # the results of an atomic without results are not used
             shadows = self.computed(computed, [self[operand] for operand in op.operands])
             self._of.update(zip(op.results, shadows))
 
@@ -131,7 +131,7 @@ class Shadows(ABC):
 
 
 def _entering(value: SSAValue) -> SSAValue | None:
-    """What a block's argument is before anything was handed on to it."""
+    """The value of a block's argument before anything was passed to it."""
     if not isinstance(value, BlockArgument):
         return None
     match value.block.parent_op():
@@ -157,7 +157,7 @@ _FOLLOWED: dict[type[Operation], Callable[[Shadows, Computed], bool]] = {
     tt.InlinedCallOp: Shadows._after_regions,
     mlir.XOrIOp: Shadows._swap,
 }
-"""How operations are followed that compute nothing; False where one computes something after all.
+"""How operations are followed that compute nothing; False if one computes something after all.
 A table, because a match of every operation with these classes took longer than the arithmetic."""
 
 
@@ -306,7 +306,7 @@ INT64 = numpy.dtype(numpy.int64)
 
 @dataclass(frozen=True)
 class Written:
-    """What an access has written, lane by lane, programs first.
+    """The values that an access has written, lane by lane, programs first.
 
     Attributes:
         index: of each lane, in the access's elements.
@@ -326,7 +326,7 @@ class StoredShadows:
         self._of: dict[tuple[int, int], Array] = {}
 
     def write(self, access: CheckedAccess, shadow: Shadow) -> Written | None:
-        """An access writes values with this shadow; None where it has none and hides none."""
+        """An access writes values with this shadow; None if it has none and hides none."""
         written = self._of.get(_key(access))
         if shadow is None and written is None:
             return None

@@ -3,7 +3,7 @@ sizes and the grid are.
 
 An address is a polynomial in the sizes, the program's number, the position in the tile, and symbols
 for the rest: turns of loops, quotients, the result of a choice, what a load returns.
-What is known of a symbol, and what a mask says, are conditions on polynomials. A prover decides
+What is known about a symbol, and what a mask says, are conditions on polynomials. A prover decides
 whether they imply another: `Prover` by intervals, and z3 in `solver`.
 """
 
@@ -310,7 +310,7 @@ class Sizes:
         return Polynomial.of(name) + self.ranges[name][0]
 
     def tied(self, value: int) -> Polynomial:
-        """What a number of the launch is: a size, the product of two, or itself."""
+        """A number of the launch as a size, the product of two sizes, or itself."""
         for name, size in self.given.items():
             if value == size:
                 return self.symbol(name)
@@ -352,7 +352,7 @@ def _is_range(bounds: Any) -> bool:
 
 
 def parameter_name(value: BlockArgument) -> str | None:
-    """The name of a kernel's parameter; None for what a device function or a block is given."""
+    """The name of a kernel's parameter; None for arguments of device functions and blocks."""
     function = value.block.parent_op()
     is_given = isinstance(function, tt.FuncOp) and function.is_kernel
     return operations.argument_name(value) if is_given and not value.block.prev_block else None
@@ -389,7 +389,7 @@ class Values:
     What may be negative and is not a polynomial is the difference of two symbols, "x" and "x-".
 
     Attributes:
-        about: symbol -> what is known of it.
+        about: symbol -> what is known about it.
         shared: the symbols that are the same in all programs.
         grid: programs along each axis.
         programs: the program's number along each axis.
@@ -455,7 +455,7 @@ class Values:
         return Access(address.argument, address.offset, facts)
 
     def known_of(self, conditions: Iterable[Condition]) -> list[Condition]:
-        """What is known of the symbols of some conditions, and of the symbols in that."""
+        """The facts about the symbols of some conditions, and about the symbols in those facts."""
         facts: list[Condition] = []
         seen: set[str] = set()
         waiting = [symbol for each in conditions for symbol in sorted(each.symbols)]
@@ -511,7 +511,7 @@ class Values:
         """A value at a position: a polynomial, a condition, or an address."""
         key = (value, index)
         if key not in self._known:
-            self._known[key] = None  # of a value that is made of itself
+            self._known[key] = None  # of a value that is made from itself
             self._known[key] = self._made(value, index)
         if self._known[key] is None:
             is_condition = _is_condition(value)
@@ -704,7 +704,7 @@ class Values:
         return quotient, rest
 
     def _reach(self, op: Operation) -> list[Condition]:
-        """What holds where the program reaches an operation."""
+        """The conditions under which the program reaches an operation."""
         facts: list[Condition] = []
         while not isinstance(parent := op.parent_op(), (tt.FuncOp, type(None))):
             match parent:
@@ -791,12 +791,12 @@ def _is_by_pointers(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """What is not proved of an access, or of two.
+    """A statement about one or two accesses that is not proved.
 
     Attributes:
         ops: the access, or both stores.
         reason: what is not proved.
-        failing: what holds where it is wrong; none if that is not known.
+        failing: what holds where it is wrong; none if it is not known.
     """
 
     ops: tuple[Operation, ...]
@@ -810,7 +810,7 @@ class OpenQuestion:
 
 
 class Proof:
-    """What is proved of a launch for every size.
+    """The proofs about a launch for every size.
 
     Attributes:
         proved: how many accesses are in bounds, and how many pairs of stores are apart.
@@ -870,7 +870,7 @@ class Proof:
         return f"the shapes of the tensors{''.join(f', {name}' for name in tied)} follow the sizes"
 
     def open_words(self) -> list[str]:
-        """What is not proved, a sentence for each line."""
+        """The statements that are not proved, a sentence for each line."""
         said = []
         for each in self.open:
             line = "" if each.position is None else f", line {each.position.line}"

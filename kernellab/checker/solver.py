@@ -1,4 +1,4 @@
-"""What z3 proves for every size where intervals do not (the extra `proofs`)."""
+"""Proofs by z3 for every size, where intervals do not suffice (the extra `proofs`)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class DoctorLine(Diagnostic):
 
     @classmethod
     def of(cls, subject: str, state: State, words: str, advice: str = "") -> DoctorLine:
-        """What is said of a subject, and what to do."""
+        """A line about a subject, with advice."""
         severity: Severity = "error" if state == "missing" else "note"
         return cls(severity, subject, words, advice=advice, state=state)
 
@@ -258,4 +258,4 @@ CHECKS: dict[str, Callable[[], Iterable[DoctorLine]]] = {
     "compiler": _compiles,
     "interpreter": _runs,
 }
-"""What is looked at, in the order in which it is shown."""
+"""The checks, in the order in which they are shown."""

@@ -42,7 +42,7 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class Task:
-    """What a submission is judged on.
+    """The reference and the cases by which a submission is judged.
 
     Attributes:
         reference, cases, init: as for `kernellab.judge`.

@@ -1,1 +1,1 @@
-"""What every part of KernelLab needs: progress, worker processes, text, JSON, options."""
+"""Helpers for every part of KernelLab: progress, worker processes, text, JSON, options."""

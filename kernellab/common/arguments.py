@@ -26,7 +26,7 @@ from kernellab.errors import MissingArguments, OptionError, nearest
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return the number in a NumPy scalar or an array without axes; other values as they are."""
+    """Return the number in a NumPy scalar or an array without axes; other values unchanged."""
     if getattr(value, "shape", None) != () or not hasattr(value, "dtype"):
         return value
     try:
@@ -189,7 +189,7 @@ def parameters_first(
     `function(subject, ..., *args, OPTIONS, **keywords)`. `options` are the options of a function
     that takes them as `**options`.
 
-    A keyword is an option where the subject has no parameter of that name, or where that parameter
+    A keyword is an option if the subject has no parameter of that name, or if that parameter
     is given by position; any other keyword is among `keywords`, whatever its value.
     """
 
@@ -319,7 +319,7 @@ def _triton_type(text: str) -> Any:
 
 
 def read_warps(text: str) -> int:
-    """ "4" as 4: a number of warps, which is a power of two."""
+    """Read a number of warps, which is a power of two: "4" as 4."""
     number = read_whole_number(text)
     if number & (number - 1):
         raise ValueError("must be a power of two (1, 2, 4, 8, 16 or 32)")
@@ -375,11 +375,11 @@ class Option:
     Attributes:
         read: turns the value's text into the value, or raises with words for the user.
         repeated: whether the option may be given several times; its value is then a list.
-        default: its value where it is not given.
+        default: its value if it is not given.
         count: how many words an argument is, as argparse's nargs; None is one.
         name: the parameter: "num_warps" for "--num-warps".
         flag: "" for an argument.
-        short: "-o"; "" where there is none.
+        short: "-o"; "" if there is none.
         metavar: the value's name in the help; "" for an option that takes none.
     """
 

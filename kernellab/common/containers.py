@@ -23,14 +23,14 @@ class Latest(Generic[Value]):
         return len(self._values)
 
     def get(self, key: Hashable) -> Value | None:
-        """The value of a key, which becomes the latest; None where it is not kept."""
+        """The value of a key, which becomes the latest; None if it is not kept."""
         value = self._values.pop(key, None)
         if value is not None:
             self._values[key] = value
         return value
 
     def get_or_make(self, key: Hashable | None, make: Callable[[], Value]) -> Value:
-        """The value of a key, made and kept where there is none; for no key, made each time."""
+        """The value of a key, made and kept if there is none; for no key, made each time."""
         known = None if key is None else self.get(key)
         if known is not None:
             return known
@@ -64,7 +64,7 @@ _LARGE = 1 << 22
 
 
 def sparse_zeros(count: int, dtype: Any) -> numpy.ndarray:
-    """An array of zeros, of which pages that no one writes take no memory, also when read."""
+    """An array of zeros, whose unwritten pages do not take memory, even when read."""
     size = count * numpy.dtype(dtype).itemsize
     if size < _LARGE:
         return numpy.zeros(count, dtype)

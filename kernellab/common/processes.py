@@ -58,22 +58,22 @@ def hold_while_forking(lock: threading.RLock) -> None:
 # process that started it, however that ends.
 
 SECONDS = 300.0
-"""How long a call may take, unless it says otherwise."""
+"""How long a call may take by default."""
 
 MOST_ANSWERED = 16 << 20
 """Bytes of an answer that is not trusted. Of a kernel with 10,000 operations it has about 5 MB."""
 
 _FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
-"""Environment variables that the compiler reads: each call takes today's values along."""
+"""Environment variables that the compiler reads: each call sends the current values."""
 
 _MOST_WORDS = 20_000
-"""How many bytes of what a process printed are read when it has died."""
+"""The bytes of a process's output that are read when it has died."""
 
 _MOST_SAID = 500
 """Bytes of an error's words that are not trusted."""
 
 _WATCHED = 0.2
-"""Seconds between two looks at what a process does that is watched."""
+"""Seconds between two checks of a watched process."""
 
 _ENDING = 10.0
 """Seconds until a process that has closed its pipe, or whose pipe is closed, is killed."""
@@ -104,7 +104,7 @@ class _Process:
         process = self._process
         if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
-        if self._lock.acquire(blocking=False):  # else the call that goes on does it
+        if self._lock.acquire(blocking=False):  # else the call that continues does that
             try:
                 self._end()
             finally:
@@ -132,7 +132,7 @@ class _Process:
                 raise WorkerError(f"{self._who} answered more than {MOST_ANSWERED:,} bytes.")
             return self._read_as(kind, self._read(size, deadline))
         except BaseException as error:
-            # Ctrl-C too: an answer that no one waits for must not reach the next call.
+            # Ctrl-C too: an answer that nothing waits for must not reach the next call.
             try:
                 if isinstance(error, BrokenPipeError | EOFError):
                     raise self._death(begun) from None
@@ -205,7 +205,7 @@ class _Process:
                 raise TimeoutError
 
     def _death(self, begun: bool) -> WorkerError:
-        """What is said of a process that ended, before or after it began with the call."""
+        """The error of a process that ended before or after it began the call."""
         assert self._process is not None
         assert self._printed is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -251,7 +251,7 @@ class _Process:
             printed.close()
 
     def forget(self) -> None:
-        """After a fork: the process and what is on its way to it are the parent's."""
+        """After a fork: the process, and what was sent to it, belong to the parent."""
         self._lock = threading.Lock()
         process = self._process
         if process is not None:
@@ -292,7 +292,7 @@ class Worker(_Process):
         super().__init__(who, guarded=guarded)
 
     def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-        """What "module:function" returns for these arguments, called in the process.
+        """Call "module:function" with these arguments in the process, and return its result.
 
         Arguments and result are plain data: they are pickled.
 
@@ -373,7 +373,7 @@ class Forked(_Process, Generic[T]):
         Args:
             function: what to call; its result is pickled, or is bytes.
             guarded: whether it runs others' code: no terminal, session or open file; bytes result.
-            watch: called again and again while someone waits; its error ends the copy.
+            watch: called repeatedly during a wait; its error ends the copy.
         """
         super().__init__(who, guarded=guarded, watch=watch)
         printed = nameless_file(0, buffering=0)
@@ -394,7 +394,7 @@ class Forked(_Process, Generic[T]):
         self._answer: Any = _Raised(WorkerError(f"{who} was stopped."))
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until it has ended. After `seconds`, or if the wait is interrupted, the copy is ended."""
+        """Wait for its end. After `seconds`, or if the wait is interrupted, the copy is ended."""
         with self._lock:
             if self._process is not None:
                 try:
@@ -404,7 +404,7 @@ class Forked(_Process, Generic[T]):
                 self._end()
 
     def result(self, seconds: float | None = None) -> T:
-        """What the function gives, once it has ended. Raises WorkerError: it raised an error, the
+        """The function's result, once it has ended. Raises WorkerError: it raised an error, the
         copy died, or it took longer than `seconds`; KernelLabError: the function raised it.
         """
         self.wait(seconds)
@@ -415,7 +415,7 @@ class Forked(_Process, Generic[T]):
 
 
 class _Copy:
-    """A copy of this process, with what is used of `subprocess.Popen`."""
+    """A copy of this process, with the used part of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -437,7 +437,7 @@ class _Copy:
 
 
 _PATIENCE = 10
-"""Seconds that a process may be suspended before it counts as lost: it is looked at each second, so
+"""Seconds that a process may be suspended before it counts as lost: it is checked each second, so
 that a time for which this process was suspended too does not count."""
 
 _SUSPENDED = "A user or a batch system sent the signal. The next call starts a new process."
@@ -446,7 +446,7 @@ _NOT_STARTED = "The cause is this machine, not the kernel: check its memory, lim
 
 
 def _present_folder() -> str | None:
-    """Where a process starts: elsewhere if this folder was removed, as oneMKL would end it."""
+    """The folder of a new process: another if this was removed, where oneMKL would end it."""
     try:
         os.getcwd()
     except OSError:
@@ -455,7 +455,7 @@ def _present_folder() -> str | None:
 
 
 _KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGXCPU})
-"""Endings that no process brings upon itself."""
+"""Endings that a process does not cause itself."""
 
 _OUT_OF_MEMORY = (
     "The system kills a process when memory runs out (see dmesg or the container's limit), "
@@ -464,7 +464,7 @@ _OUT_OF_MEMORY = (
 
 
 def _told(words: str) -> str:
-    """Of what a process said before it began: of a traceback through our own code, the error."""
+    """The relevant part of a process's first output: of a traceback in our code, the error."""
     lines = words.splitlines()
     return lines[-1] if "Traceback (most recent call last):" in lines else "\n".join(lines[-12:])
 
@@ -485,7 +485,7 @@ _ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
 
 
 def _module_path() -> list[str]:
-    """Give sys.path with Python's own folders first, so that a notebook's random.py hides none."""
+    """Return sys.path with Python's folders first, so that a notebook's random.py hides nothing."""
     entries: list[Any] = list(sys.path)
     given = [entry for entry in entries if isinstance(entry, str)]
     paths = sysconfig.get_paths()
@@ -632,7 +632,7 @@ def _without_what_is_open(answers: int) -> int:
 
 
 def _end_with_all_that_it_starts() -> None:
-    """Go on in a copy. When that or the caller has ended, this process ends whatever it started."""
+    """Continue in a copy. When that or the caller has ended, this process ends what it started."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     copy = os.fork()
@@ -670,7 +670,7 @@ def _children() -> list[int]:
 
 
 def _status(process: int) -> list[str]:
-    """What /proc says of a process, from its state and its parent on; nothing if it has gone."""
+    """The fields of a process in /proc, from its state and its parent on; empty if it has ended."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
         return file.read().rpartition(")")[2].split()
     return []

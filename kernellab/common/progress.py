@@ -1,4 +1,4 @@
-"""Long work: how far it is, said where somebody watches, and what an interrupt of it leaves."""
+"""Long work: its progress, shown if somebody watches, and what an interrupt leaves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from time import sleep
 from typing import Protocol
 
 SECONDS_UNTIL_SHOWN = 0.5
-"""Work that takes less says nothing."""
+"""Shorter work does not show a bar."""
 
 _SECONDS_BETWEEN = 0.1
 """How often a bar is drawn at most."""
 
 _SECONDS_BETWEEN_TIMES = 1.0
-"""How often a bar is drawn where nothing is done."""
+"""How often a bar is drawn while no step is done."""
 
 _SECONDS_OF_TICK = 0.1
 _TICKS_UNTIL_ASLEEP = 20
@@ -27,7 +27,7 @@ VARIABLE = "KERNELLAB_PROGRESS"
 """The environment variable of bars: 0 never, 1 also if stderr is not a terminal."""
 
 UNTOUCHED = "The arguments are as they were."
-"""What is kept where work is done on copies."""
+"""The note of an interrupt during work on copies."""
 
 
 def in_notebook() -> bool:
@@ -38,13 +38,13 @@ def in_notebook() -> bool:
 
 
 class Bar(Protocol):
-    """What the front end draws."""
+    """A bar that the front end draws."""
 
     def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
-        """So much is done."""
+        """Draw the progress."""
 
     def close(self) -> None:
-        """No more is to come: the bar goes, and leaves nothing behind."""
+        """End and remove the bar."""
 
 
 _State = tuple[int, int | None, str, str]
@@ -52,7 +52,7 @@ _State = tuple[int, int | None, str, str]
 
 
 _innermost = threading.local()
-"""`.work`: the work of this thread that began last and goes on."""
+"""`.work`: the latest work of this thread that is not finished."""
 
 
 class ProgressBar:
@@ -71,14 +71,14 @@ class ProgressBar:
     def __init__(
         self, title: str, total: int | None, unit: str, kept: str = "", shown: bool | None = None
     ) -> None:
-        """Work of so many steps.
+        """Describe the work.
 
         Args:
             title: what is done, "check matmul".
-            total: steps; None where that is not known, 1 where it is in one piece.
+            total: steps; None if unknown, 1 if it is in one piece.
             unit: what the steps are, "programs".
             kept: what there is after an interrupt, as a sentence.
-            shown: whether there is a bar; None goes by KERNELLAB_PROGRESS, and where that says
+            shown: whether there is a bar; None follows KERNELLAB_PROGRESS, and if that says
                 nothing shows one in a notebook and in a terminal.
         """
         self.title, self.total, self.unit, self.kept = title, total, unit, kept
@@ -129,7 +129,7 @@ class ProgressBar:
                 outermost._show(now)
 
     def show_time(self) -> None:
-        """Have the bar drawn though no step has been done, where it is time for that."""
+        """Draw the bar although no step has been done, if it is time to."""
         now = time.monotonic()
         shown_next = self._shown_last + (
             _SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_SHOWN
@@ -233,7 +233,7 @@ _timer = _Timer()
 
 
 def _begin_anew() -> None:
-    """After a fork there is no thread but one, and no one draws."""
+    """After a fork there is only one thread, and nothing draws."""
     global _drawing, _timer
     _drawing, _timer = threading.RLock(), _Timer()
     _innermost.work = None

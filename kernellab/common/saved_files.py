@@ -26,7 +26,7 @@ from kernellab.common.text import shown
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 
 MOST_DEPTH = 64
-"""Lists and objects within each other."""
+"""The most lists and objects within each other."""
 
 _LONGEST = 200
 """Characters of a place in a message: the names in it are the file's."""
@@ -36,7 +36,7 @@ _LARGEST = 1e300
 
 
 class SchemaError(Exception):
-    """Some part of the data is not what the format says."""
+    """Some part of the data does not follow the format."""
 
 
 class SavedData:
@@ -190,7 +190,7 @@ def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list
 
 
 def value_to_json(value: Any, own: ToJson = _shown) -> Any:
-    """JSON's own kinds as they are; tuples and mappings marked; anything else by `own`."""
+    """JSON's own types unchanged; tuples and mappings marked; anything else by `own`."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if type(value) in (type(None), bool, int, float, str):
@@ -264,7 +264,7 @@ MOST_LINES = 300_000
 MOST_LINES_OF_FUNCTION = 100_000
 
 Line = Annotated[int, Limits(0, MOST_LINES)]
-"""The number of a line in a source file; 0 where it is not known."""
+"""The number of a line in a source file; 0 if it is not known."""
 
 Amount = Annotated[float, Limits(0, 1e300)]
 """A number that is not negative."""
@@ -281,7 +281,7 @@ class _Field(NamedTuple):
     """How a field of a record is read.
 
     Attributes:
-        fits: whether a value needs no more than a look; None for what is not a plain value.
+        fits: whether a plain value fits; None for other kinds of values.
         is_optional: whether it has a default.
     """
 
@@ -458,10 +458,10 @@ MOST_UNKNOWN = 16 * 1024 * 1024
 """Of a file that says that it is empty, as those of /proc do."""
 
 MOST_INFLATED = 256 * 1024 * 1024
-"""What a compressed text may unpack to, however large the file is."""
+"""The most bytes that a compressed text may unpack to, however large the file is."""
 
 ALWAYS_INFLATED = 16 * 1024 * 1024
-"""What a compressed text may unpack to, however small the file is."""
+"""The bytes that a compressed text may always unpack to, however small the file is."""
 
 MOST_RATIO = 32
 """Bytes that a byte may unpack to, beyond that; compilations have 10, traces up to 20."""
@@ -484,11 +484,11 @@ MOST_DIGITS = 100
 
 
 class BadFile(Exception):
-    """A file that cannot be what it says. The text follows the file's name: "is cut off ..."."""
+    """The contents of a file are not valid. The text follows the file's name: "is cut off ..."."""
 
 
 class NotText(BadFile):
-    """It holds other bytes than UTF-8."""
+    """The bytes are not UTF-8."""
 
 
 # Bytes
@@ -502,10 +502,10 @@ def file_bytes(
     Args:
         most: the most bytes that it may have.
         is_named: whether the user named it, not only its folder. What a folder of someone else
-            contains may be a symbolic link to any file of the user's, which is not followed.
+            contains may be a symbolic link to any file of the user, which is not followed.
 
     Raises:
-        KernelLabError: of class `refused`: unreadable, no plain file, or more than `most` bytes.
+        KernelLabError: of class `refused`: unreadable, not regular, or more than `most` bytes.
     """
     try:
         return regular_bytes(file, most, is_named=is_named)
@@ -516,7 +516,7 @@ def file_bytes(
 
 
 def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) -> bytes:
-    """What a regular file holds; `is_named` as for `file_bytes`. Raises OSError: it cannot be read;
+    """Read a regular file; `is_named` as for `file_bytes`. Raises OSError: it cannot be read;
     BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
     """
     _check_regular(os.stat(file, follow_symlinks=is_named), most)
@@ -549,12 +549,12 @@ def _check_regular(status: os.stat_result, most: int) -> None:
 
 
 def inflated_limit(packed: int) -> int:
-    """Bytes that so many compressed ones may unpack to."""
+    """The most bytes that a number of compressed bytes may unpack to."""
     return min(MOST_INFLATED, max(ALWAYS_INFLATED, MOST_RATIO * packed))
 
 
 def gunzipped(content: bytes) -> bytes:
-    """What a gzip file holds. Raises BadFile: it is damaged, cut off, or unpacks to more than
+    """Read a gzip file. Raises BadFile: it is damaged, cut off, or unpacks to more than
     `inflated_limit`.
     """
     most = inflated_limit(len(content))
@@ -583,7 +583,7 @@ def gunzipped(content: bytes) -> bytes:
 
 
 def text_in(content: bytes) -> str:
-    """A file's text. Raises NotText: it is none."""
+    """A file's text. Raises NotText: it is not UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -593,7 +593,7 @@ def text_in(content: bytes) -> str:
 def json_in(text: str, packed: int = 0) -> Any:
     """The value of a JSON text: numbers are finite, texts can be written as UTF-8. `packed`: the
     file's bytes: a large one may have more parts. Raises BadFile: it is not JSON, or nested too
-    deeply, or too large, or has numbers that are none.
+    deeply, or too large, or has invalid numbers.
     """
     most = max(ALWAYS_LINES, packed // 2)
     if (lines := sum(map(text.count, _LINE_BREAKS))) > most:
@@ -663,7 +663,7 @@ class Format:
         name: "kernellab.trace".
         noun: what a file holds, for messages: "trace".
         version: a change that an older reader would misread gets a new one.
-        advice: what to try where a file is not of the format.
+        advice: what to try if a file is not of the format.
     """
 
     name: str

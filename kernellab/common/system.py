@@ -1,4 +1,4 @@
-"""What the operating system gives to this process, and what it refuses: temporary files, the
+"""The operating system's services to this process, and their limits: temporary files, the
 folder of caches, files to write, cores, standard streams, Ctrl-C, time limits; and which debugger a
 session uses.
 """
@@ -42,15 +42,15 @@ LIMITS_ADVICE = "Raise the limits of open files (ulimit -n) and of processes (ul
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FOLDERS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
 _NO_THREAD = "can't start new thread"
-"""Python's words of a RuntimeError."""
+"""The message of Python's RuntimeError."""
 
 
 _NO_MEMORY = re.compile(r"failed to map segment|[Cc]annot allocate memory")
-"""The dynamic loader's of an ImportError."""
+"""The dynamic loader's message of an ImportError."""
 
 
 def system_fault(error: BaseException, lead: str) -> MachineError | None:
-    """What an error of Python's says of this machine; None where it may be anything else. `lead`:
+    """The fault of this machine that a Python error reports; None if it may be another. `lead`:
     what cannot be done: "The compiler cannot run".
     """
     if isinstance(error, MemoryError):
@@ -66,7 +66,7 @@ def system_fault(error: BaseException, lead: str) -> MachineError | None:
 
 @contextmanager
 def translated_system_faults(lead: str) -> Iterator[None]:
-    """Turn what the system refuses to our own work into a MachineError; all else goes on."""
+    """Turn what the system refuses to our own work into a MachineError; all else propagates."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError, ImportError) as error:
@@ -101,14 +101,14 @@ def _refused(error: OSError, lead: str) -> MachineError:
 
 
 def temporary_place() -> str:
-    """The folder for temporary files, in words where there is none that can be written."""
+    """The folder for temporary files, in words if there is none that can be written."""
     try:
         return tempfile.gettempdir()
     except OSError:
         return "none that can be written"
 
 
-# What CUDA says of a kernel that died: from then on the process cannot use the GPU.
+# What CUDA says about a kernel that died: from then on the process cannot use the GPU.
 
 _DEAD_CONTEXT = re.compile(
     r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
@@ -119,7 +119,7 @@ _DEAD_CONTEXT = re.compile(
 
 
 def gpu_fault(error: BaseException) -> str | None:
-    """What a launch died of on the GPU, in CUDA's words; None where it is another error."""
+    """The reason in CUDA's words why a launch failed on the GPU; None for another error."""
     match = _DEAD_CONTEXT.search(str(error))
     return None if match is None else match[0].lower()
 
@@ -138,7 +138,7 @@ _YOUNG = 10.0
 
 
 def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
-    """An empty file without a name for so many bytes: in memory where four times that is free, else
+    """An empty file without a name for some bytes: in memory if four times that is free, else
     in the usual place for temporary files. `path_of` names it to other processes. Raises
     MachineError: none can be made.
     """
@@ -151,12 +151,12 @@ def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
 
 
 def path_of(file: BinaryIO) -> str:
-    """Where processes of the same user open a nameless file, as long as this one holds it."""
+    """The path by which this user's processes open a nameless file, while this one holds it."""
     return f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
 def _free_memory() -> int:
-    """In bytes; 0 where the system does not say."""
+    """In bytes; 0 if the system does not say."""
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
@@ -166,7 +166,7 @@ def _free_memory() -> int:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
-    """A folder that goes with the context; a later process removes what a killed one left. Raises
+    """A folder that is removed with the context; a later process removes a killed one's. Raises
     MachineError: no folder for temporary files can be written, or the system refuses.
     """
     remove_leftovers()
@@ -197,7 +197,7 @@ def _own_faults_translated(folder: str) -> Iterator[None]:
 
 @functools.cache
 def remove_leftovers() -> None:
-    """Remove this user's folders whose process has gone, once in a process."""
+    """Remove this user's folders whose process has ended, once per process."""
     with contextlib.suppress(OSError):
         for entry in Path(tempfile.gettempdir()).iterdir():
             if _FOLDER.fullmatch(entry.name):
@@ -354,7 +354,7 @@ def save_whole(
 def check_place(
     path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
 ) -> None:
-    """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
+    """Raise `refused` if no file can be at a path: before the work, for a user who named it."""
     file = saved_path(path, refused)
     if os.path.isdir(file):
         raise refused(f"{file} is a folder.", advice="Name a file in it.")
@@ -410,8 +410,8 @@ def without_collections() -> Iterator[None]:
 
 
 def hold_standard_descriptors() -> None:
-    """Lead the closed ones of the descriptors 0, 1 and 2 nowhere: the next file that is opened
-    would take such a number, and get what compilers and other processes print.
+    """Open the null device for closed ones of the descriptors 0, 1 and 2: otherwise the next opened
+    file would get the number, and the output of compilers and other processes.
     """
     for number in range(3):
         try:
@@ -422,14 +422,14 @@ def hold_standard_descriptors() -> None:
 
 
 def flush_errors() -> None:
-    """Have what was printed to stderr written, where it can be."""
+    """Flush stderr, if that is possible."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
 
 
 def print_as_far_as_possible(text: str) -> None:
-    """Print what the encoding has of a text, or nothing if nothing can be written."""
+    """Print the part of a text that the encoding has, or nothing if nothing can be written."""
     stream = sys.stdout
     if stream is None:
         return
@@ -439,14 +439,14 @@ def print_as_far_as_possible(text: str) -> None:
 
 
 def escape_unknown_letters() -> None:
-    """Have letters that a stream's encoding does not have appear as escapes, not as an error."""
+    """Write letters that a stream's encoding does not have as escapes, without an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def abandon_output() -> None:
-    """Let Python end in peace though its output cannot be written."""
+    """Let Python end without an error although its output cannot be written."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -455,7 +455,7 @@ def abandon_output() -> None:
 
 @contextmanager
 def interrupted_afterwards() -> Iterator[None]:
-    """Let a Ctrl-C within the block count at its end."""
+    """Deliver a Ctrl-C within the block at its end."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -471,15 +471,15 @@ def interrupted_afterwards() -> Iterator[None]:
 
 
 _A_MOMENT = 1e-3
-"""Seconds in which what is half done is likely done."""
+"""Seconds after which half-done work is probably done."""
 
 
 class InterruptsBetween:
-    """While active, a Ctrl-C counts as soon as no function runs that must not be left half done.
+    """While active, a Ctrl-C takes effect as soon as no function runs that must not be interrupted.
 
-    Python calls a signal's handler between two instructions of any function, also of one that puts
-    something back. The handler here looks at the frames: if one of these functions runs, it has the
-    signal sent again a moment later.
+    Python calls a signal's handler between two instructions of any function, including one that
+    restores something. The handler here examines the frames: if one of these functions runs, it
+    sends the signal again a moment later.
 
     Args:
         modules: modules with only such functions, unless they call others; "name." is a package.
@@ -545,11 +545,11 @@ class InterruptsBetween:
 
 
 _AGAIN = 10.0
-"""Seconds until work that went on nevertheless, having caught the error, is stopped again."""
+"""Seconds until work that caught the error and continued is stopped again."""
 
 _SOON = 1e-3
 """Seconds until work is stopped again if the error was lost: Python prints the errors of
-finalizers, of callbacks of weak references and of the collector's callbacks, and goes on.
+finalizers, of callbacks of weak references and of the collector's callbacks, and continues.
 """
 
 
@@ -558,7 +558,7 @@ class OutOfTime(Exception):
 
 
 class StoppedForGood(BaseException):
-    """The same, of work that takes every error for its own: no Exception, as Ctrl-C is none."""
+    """The same for work that catches every Exception, of which this is not one."""
 
 
 @contextmanager
@@ -567,7 +567,7 @@ def limited(
 ) -> Iterator[None]:
     """While active, Python code of the main thread that takes longer is stopped: `stopped_by` is
     raised wherever it is. In other threads, and with None, nothing is. A clock that was set before
-    goes on afterwards.
+    continues afterwards.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main:

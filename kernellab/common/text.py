@@ -89,7 +89,7 @@ def index_text(index: Iterable[int | str]) -> str:
 
 
 def element_text(argument: str, index: Iterable[int]) -> str:
-    """An element of an argument: "z_ptr[3, 7]"; "memory[3]" where it belongs to none."""
+    """An element of an argument: "z_ptr[3, 7]"; "memory[3]" if it belongs to none."""
     return f"{argument or 'memory'}{index_text(index)}"
 
 
@@ -104,7 +104,7 @@ def shown(value: object) -> str:
             # Its repr would read it all the same.
             return f"an object of type {type(value).__name__} without memory"
         words = repr(value)
-    except Exception:  # a repr of the user's, a tensor without a storage, an int of many digits
+    except Exception:  # a repr of the user, a tensor without a storage, an int of many digits
         return f"an object of type {type(value).__name__}"
     return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."
 

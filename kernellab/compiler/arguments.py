@@ -21,7 +21,7 @@ from kernellab.records import Origin
 # Type strings: "*fp16:16" for a pointer to fp16 that is divisible by 16, "i32" for an integer,
 # and so on.
 #
-# They stand in for values where there are none yet: in `kernellab.compile`, in "--sig", in a
+# They stand in for values that do not exist yet: in `kernellab.compile`, in "--sig", in a
 # kernel's annotations.
 
 
@@ -172,7 +172,7 @@ _PLAIN = frozenset({torch.Tensor, int, float, bool, type(None)})
 
 
 class NeedsCare(Exception):
-    """This argument takes the careful way: a type string, or an array that is read-only."""
+    """This argument needs `CarefulBinding`: a type string, or a read-only array."""
 
 
 def plain_value(value: Any) -> Any:
@@ -250,8 +250,8 @@ def format_argument(value: Any) -> str:
 class FormattedArguments(Mapping[str, str]):
     """The arguments of a call by name, each in words.
 
-    A launch notes what the words say, and not the tensors, which would keep their memory;
-    the words are made when somebody reads them.
+    A launch keeps these facts and not the tensors, which would keep their memory; the words are
+    made on request.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -278,7 +278,7 @@ ArgumentFacts = tuple[torch.dtype, torch.Size] | float | str
 
 
 def facts_of(value: Any) -> ArgumentFacts:
-    """What is kept of an argument, in place of its memory."""
+    """The facts that are kept of an argument, in place of its memory."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.shape
     if type(value) in NUMBERS:

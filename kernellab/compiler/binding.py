@@ -1,8 +1,8 @@
 """How the arguments of a call become a `Specialization`: types, promises, constants.
 
 Real values go through Triton's own binder, so that the signature, constants and attributes are
-those of a launch on the GPU. Type strings ("*fp16:16", "i32") stand for values that are not there
-yet, and may be mixed with values.
+those of a launch on the GPU. Type strings ("*fp16:16", "i32") replace values that do not exist yet,
+and may be mixed with values.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LARGEST_MEMORY = 1024
 
 
 class KnownKernel:
-    """One kernel on one target: Triton's binder for it, and the specializations that it has had."""
+    """One kernel on one target: Triton's binder for it, and its specializations so far."""
 
     def __init__(self, kernel: Any, target: Target) -> None:
         _check_parameters(kernel)
@@ -73,7 +73,7 @@ class KnownKernel:
         return self._kernel()
 
     def bind_natively(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What Triton's binder makes of a call; None where something in it is unusual, or wrong."""
+        """The result of Triton's binder for a call; None if something in it is unusual or wrong."""
         try:
             return self.binder(
                 *[arguments.plain_value(value) for value in args],
@@ -160,7 +160,7 @@ _KINDS = {
 
 
 def _check_parameters(kernel: Any) -> None:
-    """Refuse a kernel with parameters that Triton's front end leaves out."""
+    """Refuse a kernel with parameters that Triton's front end ignores."""
     for name, parameter in kernel.signature.parameters.items():
         if parameter.kind in _KINDS:
             raise ArgumentError(
@@ -194,7 +194,7 @@ def _exact(value: Any) -> object:
 
 
 class CarefulBinding:
-    """Binds one call by name; slower than Triton's binder, and able to say what is wrong."""
+    """Binds one call by name; slower than Triton's binder, but explains what is wrong."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class CarefulBinding:
                 self.given[name] = value
 
     def _grid_among(self, args: Iterable[Any]) -> str:
-        """Return advice where the first argument is the grid, as in `check(kernel, grid, ...)`."""
+        """Return advice if the first argument is the grid, as in `check(kernel, grid, ...)`."""
         first = next(iter(args), None)
         if isinstance(first, tuple) and all(type(size) is int for size in first):
             return (
@@ -414,7 +414,7 @@ class CarefulBinding:
 
 
 def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
-    """What an argument is, as it goes on from "is", and what to give instead."""
+    """What an argument is, as the words after "is", and what to pass instead."""
     if isinstance(value, list):
         items = counted(list.__len__(value), "item")
         return (
@@ -470,8 +470,8 @@ def bind(
     Args:
         kernel: a Triton or Gluon JIT function.
         args: values or type strings, by position. A value is a torch tensor, a NumPy array (shared,
-            not copied), a number, None, a tuple of these, a tensor descriptor, or whatever a
-            tl.constexpr parameter takes.
+            not copied), a number, None, a tuple of these, a tensor descriptor, or any value for a
+            tl.constexpr parameter.
         keywords: values or type strings by parameter name; other names are options of the
             target's backend.
         target: the GPU to specialize for.

@@ -45,7 +45,7 @@ class ReadableText:
 
     content: str
     skipped: tuple[int, ...]
-    """The numbers of the lines left out, from 1, but for those at the end."""
+    """The numbers of the lines left out, from 1, except for those at the end."""
 
 
 def readable(language: str, text: str) -> ReadableText:
@@ -165,7 +165,7 @@ def size_of(stage: Stage) -> StageSize:
 
 @dataclass(frozen=True)
 class Sides:
-    """A fact of either compilation; None where one does not have it."""
+    """A fact of either compilation; None if one does not have it."""
 
     name: str
     left: Any
@@ -194,7 +194,7 @@ class PassPair:
     left: PassRun | None
     right: PassRun | None
     left_module: StoredText | None
-    """The left side's module after it: where it did not run there, as the pass before left it."""
+    """The left side's module after the pass, or after the previous one if it did not run there."""
     right_module: StoredText | None
 
     @property
@@ -229,13 +229,13 @@ class Comparison(PrintsAsCard):
     left: Compilation
     right: Compilation
     told_apart: tuple[str, str] = ("left", "right")
-    """Names of the sides where they differ in nothing, or in too much to name."""
+    """Names of the sides if they do not differ, or differ in too much to name."""
     notes: tuple[str, ...] = ()
-    """What else is to be known of both, in sentences."""
+    """Notes about both, in sentences."""
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What distinguishes the sides: kernels, targets, constants, options, or `told_apart`."""
+        """The names of the sides: kernels, targets, constants, options, or `told_apart`."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -333,7 +333,7 @@ class Comparison(PrintsAsCard):
         )
 
     def diff(self, name: str, context: int = 3) -> str:
-        """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
+        """The differences in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
         Raises ArgumentError: neither side has that stage or pass, or it is binary.
         """
         left, right = _text(self.left, name), _text(self.right, name)
@@ -547,7 +547,7 @@ _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 
 
 def subject_of(kernel: Any, call: BoundCall, target: Target) -> Subject:
-    """What a launch of a plain JIT function is a launch of."""
+    """The kernel of a launch of a plain JIT function, and its specialization."""
     defaults = triton_api.backend_options(target)
     options = {name: defaults[name] for name in _ALWAYS if name in defaults}
     return Subject(
@@ -576,7 +576,7 @@ def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
 
 
 def definition_line(compilation: Compilation, source_map: SourceMap) -> int | None:
-    """The line of the kernel's `def`, which the IR's function knows; None where no IR says it."""
+    """The line of the kernel's `def`, which the IR's function knows; None if no IR says it."""
     for name in ("ttir", "ttgir"):
         if name not in compilation.stages or name not in source_map.origins:
             continue

@@ -70,12 +70,12 @@ def needs(
     [Callable[Concatenate[Compilation, Arguments], Answer]],
     Callable[Concatenate[Compilation, Arguments], Answer],
 ]:
-    """Declare what a method of `Compilation` reads; calls raise NotRecorded where it is missing,
+    """Declare what a method of `Compilation` reads; calls raise NotRecorded if it is missing,
     which `Compilation.can_answer` reports beforehand.
 
     Args:
         stages: of which the method reads the first that is there: "ttir", "ttgir".
-        check: what it needs instead, where that is not a stage.
+        check: what it needs instead, if that is not a stage.
     """
     need = check or partial(_without_stages, stages=stages)
 
@@ -209,15 +209,15 @@ def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) ->
 
 @dataclass(frozen=True)
 class Sources:
-    """What a compilation reads its answers from on first use.
+    """The sources from which a compilation reads its answers on first use.
 
     Attributes:
-        resources: reads them; None where there is no machine code.
-        source_map: reads it; None where no lines were kept.
-        remarks: what the compiler said, of a record from a file; None where no one listened.
+        resources: reads them; None if there is no machine code.
+        source_map: reads it; None if no lines were kept.
+        remarks: what the compiler said, of a record from a file; None if it was not recorded.
         was_compiled: whether the compilation was made here, and does not come from a file.
-        kernel: the plain JIT function; None where no kernel of Python is at hand.
-        assembler_log: what `ptxas -v` said; None where ptxas has to run again.
+        kernel: the plain JIT function; None if no kernel of Python is at hand.
+        assembler_log: what `ptxas -v` said; None if ptxas has to run again.
     """
 
     resources: Callable[[], records.Resources] | None = None
@@ -245,7 +245,7 @@ class Compilation(HasCard):
     """The kernel, and the functions outside of libraries that it may call, as they were compiled;
     empty if the Python kernel is not known, and in files of earlier versions."""
     sources: Sources = field(default=Sources(), repr=False, compare=False)
-    """What the answers that are not among these fields are read from."""
+    """The sources of the answers that are not among these fields."""
 
     def can_answer(self, capability: str) -> bool:
         """Whether the record holds what the attribute or method of this name needs: `remarks`
@@ -254,7 +254,7 @@ class Compilation(HasCard):
 
         If not, the attribute raises `errors.NotRecorded`, which says what is missing.
 
-        Raises ArgumentError where nothing of a compilation has that name.
+        Raises ArgumentError if nothing of a compilation has that name.
         """
         if not is_one_of(capability, tuple(_NEEDS)):
             raise ArgumentError(
@@ -278,8 +278,8 @@ class Compilation(HasCard):
 
     @property
     def query(self) -> Query:
-        """The way to query MLIR about the compilation's texts: in this process where MLIR wrote
-        them itself, otherwise in the worker process, since a text may hold anything.
+        """The way to query MLIR about the compilation's texts: in this process if MLIR wrote them
+        itself, otherwise in the worker process, because a text may contain anything.
         """
         return query_worker if self.sources.kernel is None else query_here
 
@@ -288,7 +288,7 @@ class Compilation(HasCard):
     def resources(self) -> records.Resources:
         """Registers, spills, shared memory and stack of the compiled kernel.
 
-        Raises NotRecorded where there is no machine code to read them from.
+        Raises NotRecorded if there is no machine code to read them from.
         """
         assert self.sources.resources is not None
         return self.sources.resources()
@@ -316,7 +316,7 @@ class Compilation(HasCard):
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
         returns the file's path.
 
-        Raises ArchiveError where the file cannot be written.
+        Raises ArchiveError if the file cannot be written.
         """
         return save(self, path)
 
@@ -326,7 +326,7 @@ class Compilation(HasCard):
         """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
         the PTX assembler's notes.
 
-        The passes of MLIR run once more for this, and the assembler too where the compilation
+        The passes of MLIR run once more for this, and the assembler too if the compilation
         recorded no passes. Raises NotRecorded for a record made from files, which hold none.
         """
         sources = self.sources
@@ -343,7 +343,7 @@ class Compilation(HasCard):
     def first_pass(self, beginning: str) -> PassRun:
         """The first pass whose name begins like this.
 
-        Raises NotRecorded where it is not in the record.
+        Raises NotRecorded if it is not in the record.
         """
         for run in self.passes:
             if run.name.startswith(beginning):
@@ -378,8 +378,8 @@ class Compilation(HasCard):
 
     @needs(check=_passes("allocate_shared_memory"))
     def shared_memory(self) -> results.SharedMemory:
-        """How shared memory is laid out: buffers, offsets, sizes, life spans,
-        who shares bytes with whom.
+        """The layout of shared memory: buffers, offsets, sizes, life spans, and which of them share
+        bytes.
 
         Raises NotRecorded for a record without passes; so do the other analyses that read passes.
         """
@@ -389,11 +389,11 @@ class Compilation(HasCard):
 
     @needs(check=_without_tensor_memory)
     def tensor_memory(self) -> results.TensorMemory:
-        """How Blackwell's tensor memory is laid out:
-        buffers, columns, rows, life spans, who shares columns with whom.
+        """The layout of Blackwell's tensor memory: buffers, columns, rows, life spans, and which of
+        them share columns.
 
-        Where the target has none, or the program uses none, there are no buffers,
-        and `absence` says why.
+        If the target has none, or the program does not use it, there are no buffers, and `absence`
+        says why.
         """
         from kernellab.compiler.analyses.allocations import tensor_memory_of
 
@@ -401,21 +401,21 @@ class Compilation(HasCard):
 
     @needs(check=_passes("to_llvmir", "allocate_shared_memory"))
     def barriers(self) -> results.Barriers:
-        """The barriers of a program, and which accesses to shared memory each keeps apart."""
+        """The barriers of a program, and the accesses to shared memory that each separates."""
         from kernellab.compiler.analyses.barriers import barriers_of
 
         return self._kept(barriers_of)
 
     @needs("ttgir")
     def axis_info(self) -> results.AxisInfo:
-        """What is known of each global access's addresses, and the width in the finished code."""
+        """Facts about each global access's addresses, and its width in the finished code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
 
     @needs("ttir", "ttgir")
     def call_graph(self) -> results.CallGraph:
-        """The functions that are left after inlining, and who calls whom."""
+        """The functions that remain after inlining, and their calls."""
         from kernellab.compiler.analyses.work import call_graph_of
 
         return self._kept(call_graph_of)
@@ -472,7 +472,7 @@ class Compilation(HasCard):
                 if isinstance(op, tt.LoadOp):                     # from kernellab.ir import tt
                     print(op.result.type.encoding.size_per_thread)
 
-        docs/ir.md has more, a rewrite among it.
+        docs/ir.md has more, including a rewrite.
 
         Raises:
             ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
@@ -509,7 +509,7 @@ class Compilation(HasCard):
         Args:
             registers: per thread; shared_bytes, warps: per program. Each replaces the kernel's own.
 
-        Raises NotRecorded where the resources are not known, or the limits of the target;
+        Raises NotRecorded if the resources, or the limits of the target, are not known;
         OptionError for a value that is not a number of registers, bytes or warps.
         """
         for name, value, least in (
@@ -533,7 +533,7 @@ class Compilation(HasCard):
 
         Args:
             args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
-                may be without values: torch.empty(shape, device="meta"). They stay as they are.
+                may be without values: torch.empty(shape, device="meta"). They are not changed.
             gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
                 the H200.
 
@@ -581,8 +581,8 @@ class Compilation(HasCard):
         as one self-contained page.
 
         Args:
-            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found
-                of the same kernel: findings are shown in the margin, numbers next to the lines.
+            annotations: results of `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu`
+                for the same kernel: findings appear in the margin, numbers next to the lines.
 
         Raises:
             ArgumentError: evidence of another kernel, definition or compilation.
@@ -632,7 +632,7 @@ def compilation_of_text(
     compiled: triton_api.CompiledKernel,
     passes: tuple[PassRun, ...],
 ) -> Compilation:
-    """The record of an IR text that was compiled on: no kernel of Python is behind it."""
+    """The record of a compilation that began with an IR text, without a Python kernel."""
     compiled = replace(compiled, stages={given.language: given.text, **compiled.stages})
     stages = make_stages(compiled.stages)
     return Compilation(
@@ -664,11 +664,11 @@ LANGUAGES = {
     "ttir": "mlir", "glir": "mlir", "ttgir": "mlir", "llir": "llvm", "ptx": "ptx", "cubin": "elf",
     "amdgcn": "amdgcn", "hsaco": "elf",
 }  # fmt: skip
-"""Stage of Triton's -> what it is written in."""
+"""Stage of Triton -> its language."""
 
 
 def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:
-    """The stages of one compilation, in order. `source`: the kernel's, "" where there is none."""
+    """The stages of one compilation, in order. `source`: the kernel's, "" if there is none."""
     stages: dict[str, Stage | Callable[[], Stage]] = {}
     if source:
         stages["source"] = Stage("source", "python", source)

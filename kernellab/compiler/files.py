@@ -1,4 +1,4 @@
-"""Compilations from files: those that were saved, and what others left on disk."""
+"""Compilations from files: saved ones, and those that other tools left on disk."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ _MOST_PARAMETERS = 4_096
 
 
 def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
-    """A function that gives what was saved, which is read now; None for nothing."""
+    """A function that returns the saved value, which is read now; None if there is none."""
     if data.is_null():
         return None
     value = read(data)
@@ -133,7 +133,7 @@ def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], An
 
 
 def target_from_json(data: SavedData) -> Target:
-    """A backend and its architecture; raises SchemaError where they are none."""
+    """A backend and its architecture; raises SchemaError if they are not valid."""
     backend, arch = data["backend"].one_of("cuda", "hip"), data["arch"].text()
     if not is_architecture(backend, arch):
         raise data["arch"].misfit(f"an architecture of {backend}")
@@ -179,7 +179,7 @@ _COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
 
 
 def _options(data: SavedData) -> dict[str, Any]:
-    """Options of the compiler's; those that are counts are computed with."""
+    """Options of the compiler; counts are checked, because they are used in computations."""
     options = _by_name(data)
     for name, least in _COUNTED.items():
         value = options.get(name, least)
@@ -277,7 +277,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     """The record of a kernel in Triton's cache: stages, options, resources, source map.
 
     Args:
-        metadata_file: the kernel's .json in it; None where there is only one.
+        metadata_file: the kernel's .json in it; None if there is only one.
 
     Raises:
         ArchiveError: the folder holds no kernel, several, or one that is not complete.
@@ -461,9 +461,9 @@ class _Dump:
 def read_dump(text: str, file: Path) -> Compilation:
     """The record of the first kernel in `MLIR_ENABLE_DUMP=1`'s output: passes, MLIR stages.
 
-    MLIR prints each module before a pass: what the last pass made is not there. Operations are
+    MLIR prints each module before a pass, so the last pass's result is missing. Operations are
     counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
-    a target, LLVM once it has functions of LLVM's.
+    a target, LLVM once it has functions of LLVM.
 
     Raises:
         ArchiveError: the text holds no module of a kernel, or none that names a target.
@@ -515,7 +515,7 @@ def _tritons_name(name: str) -> str:
 
 
 def _first_kernel(dumps: Iterable[_Dump]) -> Iterator[_Dump]:
-    """Up to where the stages begin anew: another kernel's compilation."""
+    """The dumps until the stages begin again with another kernel's compilation."""
     reached = 0
     for dump in dumps:
         height = _STAGES.index(_stage_of(dump.text))
@@ -606,7 +606,7 @@ _WHAT_LOAD_READS = (
 
 
 def _refuse_stub(content: bytes, file: Path) -> None:
-    """A file that ends before it says what it is has lost the rest."""
+    """Refuse a file that ends within its first bytes: the rest is lost."""
     if not content:
         raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):

@@ -1,4 +1,4 @@
-"""Kernels as they are given: what wraps their JIT function, and what their parameters are for."""
+"""Kernels as users pass them: wrappers of their JIT function, and roles of their parameters."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kernellab.torch_api import inductor
 
 
 class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
-    """The function of one of Inductor's kernels. Triton's binder makes of a launch what Inductor
-    compiles: integers have the width that Inductor gave them, and nothing counts as divisible, or
-    as 1, that Inductor does not promise.
+    """The function of one of Inductor's kernels. Triton's binder specializes a launch as Inductor
+    compiles it: integers have the width that Inductor gave them, and nothing counts as divisible,
+    or as 1, that Inductor does not promise.
 
     Attributes:
         types: parameter -> its type string.
-        constants: parameter -> what is compiled in, besides what its configs say.
+        constants: parameter -> the value compiled in, besides those of its configs.
     """
 
     def __init__(self, generated: inductor.Generated) -> None:
@@ -45,7 +45,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
         )
 
     def added(self, given: Collection[str]) -> dict[str, Any]:
-        """Constants that a call need not give, where it does not."""
+        """Constants that a call may omit, and does."""
         return {name: value for name, value in self.constants.items() if name not in given}
 
     def own_grid(self, values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -60,7 +60,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
 
 
 def _annotated(function: FunctionType, signature: Mapping[str, str]) -> FunctionType:
-    """The function, but that its numbers and constants are annotated as such."""
+    """The function, with annotations for its numbers and constants."""
     twin = FunctionType(
         function.__code__,
         function.__globals__,
@@ -76,11 +76,11 @@ def _annotated(function: FunctionType, signature: Mapping[str, str]) -> Function
 
 
 _plain: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
-"""Of each of Inductor's kernels, its configs, and what it is as a kernel of Triton's."""
+"""For each of Inductor's kernels, its configs, and its form as a Triton kernel."""
 
 
 def as_triton_kernel(kernel: Any) -> Any:
-    """One of Inductor's kernels as an autotuner of Triton's; anything else as it is. Raises
+    """One of Inductor's kernels as an autotuner of Triton's; anything else unchanged. Raises
     ArgumentError: its source is not in this process.
     """
     if not inductor.is_inductor_kernel(kernel):
@@ -112,7 +112,7 @@ def _always(value: Any) -> Any:
 
 
 _MOST_SHOWN = 80
-"""Characters of what was given in a kernel's place."""
+"""The most characters of an object that was passed in place of a kernel."""
 
 
 def unwrap_kernel(
@@ -213,7 +213,7 @@ def _check_is_no_launch(thing: Any) -> None:
 
 
 def _described(thing: Any) -> str:
-    """What was given in a kernel's place, on one line, however large it is."""
+    """Describe an object that was passed in place of a kernel, on one line, however large it is."""
     if isinstance(thing, ModuleType):
         return f"The module {thing.__name__}"
     text = shown(thing)
@@ -227,7 +227,7 @@ def _heuristic(
 ) -> Any:
     try:
         return compute(given)
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         advice = f"Pass values instead of types, or the result: {name}=..."
         configs = inside.configs if isinstance(inside, triton_api.Autotuner) else []
         if isinstance(error, KeyError) and any(error.args[0] in each.kwargs for each in configs):
@@ -255,7 +255,7 @@ _ACCESSES = {"load", "store", "make_block_ptr", "make_tensor_descriptor", "advan
 _PASSES_POINTER_ON = {
     "to", "cast", "multiple_of", "max_contiguous", "max_constancy", "advance", "make_block_ptr",
 }  # fmt: skip
-"""Calls that give their first argument back, or something that points into the same tensor."""
+"""Calls that return their first argument, or a pointer into the same tensor."""
 
 _WHOLE_NUMBERS_FIRST = {"rand", "randn", "randint", "rand4x", "randn4x", "randint4x", "philox"}
 """Calls whose first argument, the seed, is a whole number."""
@@ -263,7 +263,7 @@ _WHOLE_NUMBERS_FIRST = {"rand", "randn", "randint", "rand4x", "randn4x", "randin
 _WHOLE_NUMBERS_ONLY = {"range", "static_range", "cdiv", "arange"}
 
 _NOT_AN_INDEX = {"value", "val", "other", "cmp"}
-"""Keywords of an access that take part in no address."""
+"""Keywords of an access that do not affect addresses."""
 
 
 def _parameter_roles(kernel: Any, visiting: frozenset[int] = frozenset()) -> dict[str, Role]:

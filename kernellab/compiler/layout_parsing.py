@@ -23,7 +23,7 @@ _MOST_ELEMENTS = 1 << 20
 
 
 def make(encoding: str, shape: Shape, target: str | None) -> Layout:
-    """The layout of an encoding for a shape, and for a target where one is given.
+    """The layout of an encoding for a shape, and for a target if one is given.
 
     Raises:
         LayoutError: what `Layout.parse` says.
@@ -46,7 +46,7 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
-    """What MLIR says of an encoding that it refuses, without the place in a made-up text."""
+    """MLIR's message about an encoding that it refuses, without the place in a made-up text."""
     words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
     words = re.sub(r"\nline \d+, column \d+: ", "; ", words)
     unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)

@@ -37,7 +37,7 @@ def _library() -> str:
 
 
 def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
-    """The first place of a chain of calls, innermost first, outside of Triton; None for none."""
+    """The first place of a chain of calls, innermost first, outside of Triton, or None."""
     places = list(frames)
     own = (place for place in places if not place.file.startswith(_library()))
     return next(own, places[0] if places else None)
@@ -54,7 +54,7 @@ def position_of(op: Operation) -> SourcePosition | None:
 
 
 def name_of(op: Operation) -> str:
-    """The kernel's own name for an operation's first result: "acc", or "" where it has none."""
+    """The kernel's own name for an operation's first result: "acc", or "" if it has none."""
     return locate(op.location).name or "" if op.results else ""
 
 
@@ -88,7 +88,7 @@ def integer(op: Operation, name: str) -> int | None:
 
 
 def symbol(op: Operation, name: str) -> str:
-    """The text of an attribute that names a symbol, such as "callee"; "" where none."""
+    """The text of an attribute that names a symbol, such as "callee"; "" if there is none."""
     value = attribute(op, name)
     if isinstance(value, builtin.SymbolRefAttr):
         return value.root_reference.data
@@ -96,7 +96,7 @@ def symbol(op: Operation, name: str) -> str:
 
 
 def functions(module: Operation) -> Iterator[tt.FuncOp]:
-    """The functions of a module of Triton's."""
+    """The functions of a module of Triton."""
     return (op for op in module.walk() if isinstance(op, tt.FuncOp))
 
 
@@ -124,7 +124,7 @@ def pointers_of(access: Operation) -> SSAValue:
 
 
 def pointee(pointers: SSAValue) -> Attribute:
-    """What a pointer, or a tile of pointers, points to."""
+    """The type that a pointer, or a tile of pointers, points to."""
     pointer = element_type(pointers.type)
     assert isinstance(pointer, PointerType)
     return pointer.pointee
@@ -137,7 +137,7 @@ def element_bytes(pointers: SSAValue) -> int:
 
 def underlying_argument(memory: SSAValue) -> str:
     """The parameter that a pointer or a descriptor starts from: through additions, splats, loops
-    and branches, and through the pointer that a descriptor is made of; "" where none is found.
+    and branches, and through the pointer that a descriptor is made of; "" if none is found.
     """
     for value in flow.reached([memory], _memory_behind):
         if flow.is_parameter(value):
@@ -203,7 +203,7 @@ class OpenedModules:
 
     @property
     def first_stage(self) -> str:
-        """The first stage that is a module: "ttir", or "ttgir" where the record begins there."""
+        """The first stage that is a module: "ttir", or "ttgir" if the record begins there."""
         return "ttir" if "ttir" in self.compilation.stages else "ttgir"
 
     def snapshot(self, name: str) -> builtin.ModuleOp:

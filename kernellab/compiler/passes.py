@@ -37,16 +37,15 @@ ACTS_ON = {
     "tmem_load_reduce": "ttng.tmem",
     "warp_specialize_to_llvm": "ttg.warp_specialize",
 }
-"""Pass -> how the names of the ops begin that it rewrites:
-in a module without them it has nothing to do.
+"""Pass -> prefixes of the ops that it rewrites; a module without them is left unchanged.
 
-Printing a module is most of what recording costs. These passes rewrite nothing else,
-in any supported version of Triton: a test prints after them all the same, for the whole corpus.
+Most of the cost of recording is printing modules. These passes rewrite nothing else, in any
+supported version of Triton; a test prints after them anyway, for the whole corpus.
 """
 
 
 def _sass_or_why(cubin: bytes) -> str:
-    """The SASS of a cubin; where this machine cannot make it, a comment that says so."""
+    """The SASS of a cubin; if this machine cannot make it, a comment that says so."""
     try:
         return disassemble(cubin)
     except errors.MachineError as error:
@@ -56,8 +55,8 @@ def _sass_or_why(cubin: bytes) -> str:
 class PassRecorder(Watcher):
     """A `Watcher` that keeps one PassRun per pass.
 
-    Passes run one after the other, and most change nothing: an unchanged text is noticed before
-    anything else is done to it, and shares the counts and the stored text of the one before.
+    Passes run one after the other, and most change nothing: an unchanged text is detected before
+    any other work, and shares the counts and the stored text of the previous pass.
     """
 
     def __init__(self, *, trusting: bool = True) -> None:
@@ -97,13 +96,13 @@ class PassRecorder(Watcher):
             self._optimization = (call, seconds)
 
     def relocated(self, module: Any, folder: str) -> None:
-        """Replace the folder in locations, which no pass changed: it is another one each time."""
+        """Replace the folder in locations, which differs each time: no pass changed it."""
         self._erased = (f"{folder}/", folder)
         self._text = str(module)
         self._stored = self._keep(self._text)
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
-        """Keep what LLVM and the assembler made; the stages of MLIR have been seen pass by pass."""
+        """Keep the output of LLVM and the assembler; the stages of MLIR were seen pass by pass."""
         if isinstance(content, str):
             self.stage_texts[name] = content
         if name == "llir" and self._optimization is not None:
@@ -138,7 +137,7 @@ class PassRecorder(Watcher):
 
 @functools.cache
 def _packer() -> ThreadPoolExecutor:
-    """Compresses texts on a separate thread: zlib and LLVM both leave Python alone meanwhile."""
+    """Compresses texts on a separate thread: zlib and LLVM both release Python's lock."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="kernellab-packer")
 
 
@@ -158,7 +157,7 @@ Item = str | tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to run otherwise than the target's own pipeline."""
+    """The changes to the target's own pipeline."""
 
     skipped: frozenset[str] = frozenset()
     """Labels of the passes that are left out."""
@@ -172,7 +171,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back from the worker process."""
+    """The result from the worker process."""
 
     stages: Mapping[str, str | bytes]
     metadata: Mapping[str, Any]
@@ -187,7 +186,7 @@ def make_plan(
     pipeline: Iterable[Item] | None = None,
     backend: str = "cuda",
 ) -> Plan:
-    """Read what the caller wants against the passes that there are.
+    """Match the caller's edits with the target's passes.
 
     Args:
         listed: the target's own passes, in order.
@@ -363,10 +362,10 @@ def _diagnostic_of_dead(
 
 
 class _SteeredRecorder(PassRecorder):
-    """Records, leaves out what is to be left out, and stops where it should."""
+    """Records the passes, skips those to be left out, and stops where the plan says."""
 
     def __init__(self, plan: Plan) -> None:
-        # An order of passes that no one has tried may leave a module in a state
+        # An untried order of passes may leave a module in a state
         # that no table foresees.
         super().__init__(trusting=False)
         self._plan = plan
@@ -392,7 +391,7 @@ class _SteeredRecorder(PassRecorder):
 
 
 def run_plan(given: IrText, target: Target, options: Mapping[str, Any], plan: Plan) -> Outcome:
-    """Compile on from a text as planned. Runs in the worker process."""
+    """Compile from a text on, as planned. Runs in the worker process."""
     try:
         return _run_once(given, target, options, plan)
     except errors.CompileError as error:
@@ -431,7 +430,7 @@ def _is_in_text(position: errors.SourcePosition | None, given: IrText) -> bool:
 
 
 def without_locations(text: str) -> str:
-    """An MLIR text without locations; read again, they name its lines, which are as many."""
+    """An MLIR text without locations, with as many lines; read again, locations name these."""
     lines = (
         "" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines()
     )
@@ -502,7 +501,7 @@ def lowered_text(text: str, target: Target) -> LoweredText:
 
 
 class _UntilPtx(Watcher):
-    """Stops before there is machine code, and has the text that locations name."""
+    """Stops before machine code is made, and keeps the text that locations name."""
 
     def __init__(self) -> None:
         self.relocated_text = ""
@@ -518,7 +517,7 @@ class _UntilPtx(Watcher):
 
 
 class _Until(Watcher):
-    """Stops after a pass or a stage, and has the module's generic form then."""
+    """Stops after a pass or a stage, and keeps the module's generic form."""
 
     def __init__(self, label: str) -> None:
         self._label = label

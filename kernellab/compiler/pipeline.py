@@ -38,7 +38,7 @@ from kernellab.triton_api.pipeline import list_passes
 
 @dataclass(frozen=True)
 class Edits:
-    """What the caller wants to run otherwise, as given."""
+    """The changes to the pipeline, as the caller gave them."""
 
     skip: str | Sequence[str]
     stop_after: str | None
@@ -48,11 +48,11 @@ class Edits:
 
     @property
     def any(self) -> bool:
-        """Whether there are any: else the target's own pipeline runs, in this process."""
+        """Whether there are any; otherwise the target's own pipeline runs, in this process."""
         return not _is_empty(self.skip) or self.stop_after is not None or self.pipeline is not None
 
     def plan(self, target: Target, options: Mapping[str, Any], gluon: bool) -> passes.Plan:
-        """These options against the passes that the target has."""
+        """Match these options with the target's passes."""
         listed = list_passes(target, options, gluon)
         stages = triton_api.stage_names(target, gluon)
         return passes.make_plan(
@@ -270,7 +270,7 @@ def compile(
 
 
 def _names_several(target: str | Target | Iterable[str | Target] | None) -> bool:
-    """Whether targets are in the plural: a list, even of one, or a text with a comma."""
+    """Whether there may be several targets: a list, even of one, or a text with a comma."""
     if isinstance(target, str):
         return "," in target
     return target is not None and not isinstance(target, Target)
@@ -327,7 +327,7 @@ def _compile_and_record(
 def _kernel_position(
     kernel: Any, position: errors.SourcePosition | None, texts: Mapping[str, str]
 ) -> errors.SourcePosition | None:
-    """The kernel's line of a place that may be a line of TTGIR's text."""
+    """The kernel's line for a position that may be in the TTGIR text."""
     if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
         return position
     lines = module_frames(texts.get("ttgir", ""))
@@ -348,7 +348,8 @@ def record_passes(
     pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """What each pass up to a stage did, front end first; `skip`, `pipeline`: see `compile`. Raises
+    """The effect of each pass up to a stage, front end first; `skip`, `pipeline`: see `compile`.
+    Raises
     CompileError, OptionError, WorkerError: as `compile`.
     """
     edits = Edits(skip, stop_after, pipeline, processes.SECONDS)
@@ -358,15 +359,15 @@ def record_passes(
 # The cache: the latest compilations of a kernel, pass by pass; whatever shows one compiles it once.
 
 _KEPT = "_kernellab_compilations"
-"""Kept on the kernel itself, which they go with."""
+"""Kept on the kernel itself, so that they are freed with it."""
 
 _MOST = 8
-"""Compilations of one kernel that are kept: those that were asked for last."""
+"""The most compilations of one kernel that are kept: the latest ones."""
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a compilation depends on, besides the target's name."""
+    """The inputs of a compilation besides the target's name."""
 
     made_of: Hashable
     """The kernel, and functions that it is given as constants; or the kernel's file and content."""
@@ -391,8 +392,8 @@ def compiled_from(file: str) -> list[Compilation]:
 
 
 def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
-    """The compilation of a kernel with its passes recorded: the one that was made before, as long
-    as nothing that it depends on is another.
+    """The compilation of a kernel with its passes recorded: the earlier one, as long as its inputs
+    have not changed.
 
     Args:
         call, target: what it is compiled for.
@@ -435,6 +436,6 @@ def _of_same_content(
 
 
 def keeps(kernel: Any, compilation: Compilation) -> bool:
-    """Whether a compilation is one that `compile_kept` made of this very kernel."""
+    """Whether `compile_kept` made a compilation from this very kernel."""
     kept: dict[_Asked, Compilation] = vars(kernel).get(_KEPT, {})
     return any(known is compilation for known in kept.values())

@@ -1,4 +1,4 @@
-"""What is read from a kernel's machine code, and what the compiler says about the kernel."""
+"""Facts from a kernel's machine code, and the compiler's messages about the kernel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kernellab.records.stages import Chain
 
 @dataclass(frozen=True)
 class Resources(HasCard):
-    """What one program of the compiled kernel takes, read from the binary."""
+    """The resources of one program of the compiled kernel, read from the binary."""
 
     registers: Size
     """Registers per thread (AMD: vector registers)."""
     spills: Size
     """Bytes that a thread stores to local memory because its registers do not suffice, each store
-    counted once, as `ptxas -v` says. Where no one can say (AMD where anything is spilled, records
-    of earlier versions): the whole stack."""
+    counted once, as `ptxas -v` says. If that is not known (AMD if anything is spilled, records of
+    earlier versions), the whole stack."""
     shared_bytes: Size
-    """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
+    """Shared memory per program, in bytes (AMD: LDS), including what a launch requests."""
     stack_bytes: Size
     """Stack bytes per thread in local memory: spills, local arrays, arguments of calls."""
     static_shared_bytes: Size = 0
-    """The shared memory that is fixed in the binary; launches ask for the rest."""
+    """The shared memory that is fixed in the binary; launches request the rest."""
     barriers: Size = 0
     """Named barriers of the SM that one program takes (NVIDIA)."""
     tensor_memory_columns: Size = 0
@@ -47,7 +47,7 @@ class Occupancy:
     warps: int
     """Their warps (AMD: waves)."""
     most_warps: int
-    """As many warps as the multiprocessor holds."""
+    """The most warps that the multiprocessor holds."""
     limits: Mapping[str, int]
     """Resource -> how many programs it alone would allow."""
     limited_by: tuple[str, ...]
@@ -68,7 +68,7 @@ class ControlCodes:
     yields: bool
     """A hint to take another warp next."""
     write_barrier: int | None
-    """The scoreboard (0 to 5) that is set until the result is there; None without one."""
+    """The scoreboard (0 to 5) that is set until the result is available; None without one."""
     read_barrier: int | None
     """The scoreboard that is set until the operands have been read; None without one."""
     waits_for: tuple[int, ...]
@@ -88,7 +88,7 @@ class Instruction:
     function: str
     """The function that it belongs to: the kernel, or one that it calls."""
     predicate: str
-    """ "@P0", "@!P0", "@UP0", or "" where it always runs."""
+    """ "@P0", "@!P0", "@UP0", or "" if it always runs."""
     opcode: str
     """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
     operands: tuple[str, ...]
@@ -103,9 +103,9 @@ class Instruction:
     writes: tuple[str, ...]
     """Registers and predicates that it writes (NVIDIA)."""
     chains: tuple[Chain, ...]
-    """Where it comes from, with inlined calls; () for what the compiler made up."""
+    """Where it comes from, with inlined calls; () for instructions that the compiler added."""
     ttgir_line: int | None
-    """The line of the TTGIR text that it was made from, where the compilation kept that."""
+    """The line of the TTGIR text that it was made from, if the compilation kept it."""
 
     @property
     def source(self) -> SourcePosition | None:
@@ -127,11 +127,11 @@ class SpillSite:
     bytes: int
     """Per thread, each time it runs."""
     chain: Chain
-    """Where it comes from, innermost line first; () where the compiler does not say."""
+    """Where it comes from, innermost line first; () if the compiler does not say."""
 
 
 def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
-    """The instructions that access local memory: spills, and arrays that fit no register."""
+    """The instructions that access local memory: spills, and arrays too large for registers."""
     kinds: Mapping[str, Literal["store", "load"]] = {"local store": "store", "local load": "load"}
     return tuple(
         SpillSite(each.line, kinds[each.category], each.width, next(iter(each.chains), ()))
@@ -141,26 +141,26 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
 
 
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
-"""Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
+"""The source of a remark: a pass of MLIR, the PTX assembler, or Triton's Python code."""
 
 
 @dataclass(frozen=True)
 class Remark(HasCard, Diagnostic):
     """A remark of the compiler about a kernel that it compiles.
 
-    `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
-    words, "" where the compiler's are not known; `position` the kernel's line,
-    None where it speaks of the whole kernel.
+    `kind` is its source, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
+    words, "" if the compiler's are not known; `position` the kernel's line, None if it speaks of
+    the whole kernel.
     """
 
     @property
     def headline(self) -> str:
-        """The plain words where there are some."""
+        """The plain words if there are some."""
         return self.why or self.what
 
     @property
     def source(self) -> str:
-        """Who said it, and what, where `why` rewords it: "mlir: vectorization fails ..."."""
+        """The source and its words, if `why` rewords them: "mlir: vectorization fails ..."."""
         return f"{self.kind}: {self.what}" if self.why else self.kind
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the compiler says about a kernel while it compiles it, tied to the kernel's lines."""
+"""The compiler's messages about a kernel while it compiles it, on the kernel's lines."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _SHOUTED = re.compile(r"^warning:\s*", re.I)
 def collect_remarks(
     compilation: Compilation, diagnosis: Diagnosis, log: str | None
 ) -> tuple[Remark, ...]:
-    """What MLIR, Triton and the PTX assembler say of a kernel.
+    """The messages of MLIR, Triton and the PTX assembler about a kernel.
 
     Args:
-        log: what `ptxas -v` said; None where ptxas has to run again.
+        log: what `ptxas -v` said; None if ptxas has to run again.
 
     Raises:
         CompileError: the assembler refuses the PTX.
@@ -115,7 +115,7 @@ KernelLine = Callable[[int], SourcePosition | None]
 
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
-    """What `ptxas -v` says: warnings (spilling is one), stack, spills, registers, barriers."""
+    """The output of `ptxas -v`: warnings (spilling is one), stack, spills, registers, barriers."""
     remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
     return tuple(explained(remark) for remark in remarks)
 
@@ -155,12 +155,12 @@ def _compilation_assembler_remarks(compilation: Compilation, log: str | None) ->
 
 @dataclass(frozen=True)
 class Wording:
-    """A phrase of the compiler's, and what it means.
+    """A phrase of the compiler, and what it means.
 
     Attributes:
         phrase: a regular expression for all of its words, with named groups for values.
         meaning: the same in plain words; `{name}` stands for the value of a group.
-        advice: what to try; "" where there is nothing to do.
+        advice: what to try; "" if there is nothing to do.
     """
 
     origin: RemarkOrigin

@@ -3,7 +3,7 @@
 What names what:
 
 - TTIR and TTGIR carry `loc(...)`: the kernel's lines, with the chain of calls of what was inlined.
-- After TTGIR, locations name lines of the TTGIR text where the compilation asked for it
+- After TTGIR, locations name lines of the TTGIR text if the compilation asked for it
   (`triton_api.locations_name_ttgir`), and lines of the kernel otherwise: in LLVM IR as
   `!DILocation`, in PTX and AMD assembly as `.loc`, in a cubin as DWARF lines.
 - A cubin names the PTX line of each instruction besides (section `.nv_debug_line_sass`).
@@ -29,7 +29,7 @@ from kernellab.records import Lines, SourceMap, Stages, Target
 from kernellab.triton_api.stages import Query, query_here
 
 Frame = tuple[str, int, int]
-"""File, line, column (from 1; 0 where unknown)."""
+"""File, line, column (from 1; 0 if unknown)."""
 Frames = tuple[Frame, ...]
 """One call chain, innermost frame first."""
 
@@ -254,7 +254,7 @@ def _own_location(line: str) -> str:
 def _ttir_lines_of_ttgir(
     ttir: str, ttgir: str, target: Target, options: Mapping[str, Any], query: Query
 ) -> tuple[Lines, ...] | None:
-    """For each line of TTGIR its lines of TTIR; None where that cannot be known for sure."""
+    """For each line of TTGIR its lines of TTIR; None if that cannot be known for sure."""
     usable = {
         name: value for name, value in options.items() if triton_api.may_be_of_file(name, value)
     }

@@ -221,7 +221,7 @@ def parse_target(name: str | Target) -> Target:
 
 
 def gpu_name(target: Target) -> str:
-    """A usual GPU of an architecture, "H100"; the target's own name where none is known."""
+    """A usual GPU of an architecture, "H100"; the target's own name if none is known."""
     gpu = usual_gpu(target.arch)
     return target.name if gpu is None else gpu.name
 
@@ -273,7 +273,7 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
 
 @cache
 def local_target() -> Target | None:
-    """This machine's GPU, as Triton sees it, or None where there is none."""
+    """This machine's GPU, as Triton sees it, or None if there is none."""
     gpu = triton_api.current_gpu()
     if gpu is None:
         return None

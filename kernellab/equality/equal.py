@@ -67,7 +67,7 @@ Results = Mapping[str, torch.Tensor]
 
 
 class ResultPair:
-    """A result of each computation, and what is known of their elements after some seeds.
+    """A result of each computation, and what is known about their elements after some seeds.
 
     Attributes:
         names: what the two are called.
@@ -338,7 +338,7 @@ class Comparison:
         return all((same & known).all() for same, known in agreements.values())
 
     def _agreements(self, seed: int = 0, **options: bool) -> dict[ResultPair, Any]:
-        """What `agreement` says of the results of one more run with residues."""
+        """The `agreement` of the results of one more run with residues."""
         sides = self.first, self.second
         results = [side.run(fresh_tensors(seed, *sides, **options)) for side in sides]
         return {
@@ -401,7 +401,7 @@ class Comparison:
 
     @cached_property
     def order_notes(self) -> tuple[str, ...]:
-        """What was not examined of kernels that may show the order of their programs."""
+        """Notes on what was not examined of kernels that may show the order of their programs."""
         return tuple(
             f"{side.name} may show the order of its programs by {names}: "
             f"{1 + len(OTHER_ORDERS)} orders were compared, not all."
@@ -464,8 +464,8 @@ class Comparison:
         return self._verdict("different", reason, element, position)
 
     def _equal_by_other_laws(self, pair: ResultPair, shown: numpy.ndarray) -> numpy.ndarray:
-        """Which elements may differ only because nothing is known of a function, or because a root
-        or a logarithm is not one of a square.
+        """Which elements may differ only because nothing is known about a function, or because a
+        root or a logarithm is not one of a square.
 
         Args:
             shown: the elements that differ in a run with floats.
@@ -743,9 +743,9 @@ def _may_be_proved(equality: Equality) -> bool:
 def _with_proof(
     equality: Equality, comparison: Comparison, sides: Callable[[], tuple[Side, Side]]
 ) -> Equality:
-    """What runs with expressions add to a verdict: a proof of "equal", or the expressions of the
-    first element that differs, or the reason why there is neither. Expressions know the signs of
-    constants and exponentials, which residues do not.
+    """The additions of runs with expressions to a verdict: a proof of "equal", or the expressions
+    of the first element that differs, or the reason why there is neither. Expressions know the
+    signs of constants and exponentials, which residues do not.
     """
     terms, off, why, points = Terms(), None, "", 0
     with residues.computing_with(terms), residues.uninterpreted_noted():

@@ -1,4 +1,4 @@
-"""What is compared, run with residues in place of floats: launches of kernels, and functions of
+"""Both sides, run with residues in place of floats: launches of kernels, and functions of
 torch.
 """
 
@@ -59,11 +59,11 @@ from kernellab.torch_api.emulation import (
 
 
 class Conditions:
-    """Which outcomes the conditions on floats had: comparisons, and what is made of these. Those of
-    infinities and NaN are left out: random residues have none.
+    """The outcomes of the conditions on floats: comparisons, and values that are computed from
+    them. Those of infinities and NaN are left out: random residues have none.
 
     Attributes:
-        operations: those of a kernel, which the numbers of its conditions mean.
+        operations: those of a kernel; its conditions are numbers of operations.
     """
 
     def __init__(self) -> None:
@@ -72,10 +72,10 @@ class Conditions:
         self._seen: dict[tuple[Any, ...], bool] = {}
 
     def never(self, counts: Callable[[bool], bool]) -> Iterator[tuple[Any, bool]]:
-        """The conditions that never had an outcome, and the outcomes.
+        """The conditions that never had one of the outcomes, each with that outcome.
 
         Args:
-            counts: whether a condition does, on integers of memory or not.
+            counts: whether a condition counts; receives whether it is on integers of memory.
         """
         several = ((key[-2], key[-1]) for key, seen in self._seen.items() if not seen)
         return (each for each in several if counts(each[0] in self._of_integers))
@@ -85,7 +85,7 @@ class Conditions:
         return bool(self._seen)
 
     def add(self, others: Conditions) -> None:
-        """Add what other runs of the same computation have seen."""
+        """Add the outcomes of other runs of the same computation."""
         for key, seen in others._seen.items():
             self._seen[key] = seen or self._seen.get(key, False)
 
@@ -102,8 +102,8 @@ class Conditions:
                 self._seen[*key, outcome] = bool(numpy.any(numpy.equal(holds, outcome) & around))
 
     def watched(self, module: ModuleOp) -> AfterOperation:
-        """What notes the conditions of a module as they are computed; the inner one of two `where`
-        or `if` only where it decides something.
+        """Return an observer that notes the conditions of a module as they are computed; the inner
+        of two `where` or `if` only where it decides something.
         """
         self.operations = list(module.walk())
         numbers, trees = {op: n for n, op in enumerate(self.operations)}, _trees(self.operations)
@@ -177,7 +177,7 @@ class Conditions:
 
 
 # What a condition depends on: None is an outcome that floats or integers of memory decide, and a
-# value is one that only indices and sizes do; ("and", a, b) is made of others.
+# value is one that only indices and sizes do; ("and", a, b) is made from others.
 
 _LOGICAL_OPERATIONS = {mlir.AndIOp: "and", mlir.OrIOp: "or", mlir.XOrIOp: "xor"}
 _PRODUCTS = mlir.MulFOp | mlir.MulIOp
@@ -187,7 +187,7 @@ _NUMBERS_OF_BOOLS = mlir.ExtUIOp | mlir.ExtSIOp | mlir.SIToFPOp | mlir.UIToFPOp
 
 
 def _trees(operations: Iterable[Operation]) -> dict[SSAValue, Any]:
-    """What each bool, and each number that is 0 where a bool is false, depends on."""
+    """The conditions behind each bool, and each number that is 0 where a bool is false."""
     trees: dict[SSAValue, Any] = {}
     for op in operations:
         if len(op.results) == 1 and (made := _tree_of(op, trees)) is not ...:
@@ -280,7 +280,7 @@ def number_of(value: SSAValue) -> float | None:
 
 
 def _is_free(tree: Any) -> bool:
-    """Whether floats or integers of memory decide something in a tree."""
+    """Whether a tree depends on floats or on integers of memory."""
     return tree is None or (isinstance(tree, tuple) and any(map(_is_free, tree[1:])))
 
 
@@ -334,7 +334,7 @@ def exact_code(
     Args:
         rounds: whether results in formats narrower than float32 are rounded.
         is_late: whether asynchronous operations complete only when something waits for them.
-        conditions: what notes the outcomes of its conditions.
+        conditions: records the outcomes of its conditions.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law and moves no elements; it names
@@ -431,7 +431,7 @@ class ExactTensors:
     Attributes:
         seed: which residues are drawn.
         rounds: whether tensors of formats narrower than float32 hold rounded residues.
-        given: whether they hold what the tensors do.
+        given: whether they hold the tensors' values.
         integers: the storages of integers that functions of torch used.
         constants: the numbers that they compared with.
         has_unknown_integers: whether floats became integers in them.
@@ -449,7 +449,7 @@ class ExactTensors:
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
 
     def holding(self, named: Iterable[tuple[str, torch.Tensor]]) -> ExactTensors:
-        """These, after something stands for each of the tensors."""
+        """Add residues or copies for each of the tensors, and return these."""
         for name, tensor in named:
             self.of(tensor, name)
         return self
@@ -470,7 +470,7 @@ class ExactTensors:
         return made.as_strided(tensor.shape, tensor.stride(), int(tensor.storage_offset()))
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Whether something stands for the memory of a tensor."""
+        """Whether there are residues or a copy for the memory of a tensor."""
         return tensor.detach().untyped_storage().data_ptr() in self._storages
 
     def rounded(self, exact: Any, kind: torch.dtype) -> Any:
@@ -579,7 +579,7 @@ class ExactLaunch:
         order: str = DEFAULT.order,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Run it; return what its tensors hold afterwards, by the names of the arguments."""
+        """Run it; return the contents of its tensors afterwards, by the names of the arguments."""
         call = self._prepared.call
         values = {name: _exact(value, name, tensors) for name, value in call.values.items()}
         launch = replace(call, values=values)
@@ -825,7 +825,7 @@ CREATES = frozenset(
 def run_exactly(
     function: Callable[[], Any], tensors: ExactTensors, conditions: Conditions
 ) -> list[torch.Tensor]:
-    """Call a function of torch; return what stands for the tensors that it returns.
+    """Call a function of torch; return the residues of the tensors that it returns.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law, or a decision of Python on a
@@ -851,7 +851,7 @@ class _ExactMode(OperationMode):
         self._calls = 0
 
     def exact(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What stands for a tensor: residues for floats."""
+        """The values in place of a tensor: residues for floats."""
         if self._tensors.has(tensor):
             return self._tensors.of(tensor, "")
         if not tensor.is_floating_point():
@@ -965,7 +965,7 @@ class _ExactMode(OperationMode):
         return holds
 
     def _of_conditions(self, name: str, holds: torch.Tensor, args: Any) -> torch.Tensor:
-        """Note what is made of conditions, and of masks that indices and sizes decide."""
+        """Note values computed from conditions, and from masks that indices and sizes decide."""
 
         def tree_of(value: Any) -> Any:
             if id(value) in self._noted:

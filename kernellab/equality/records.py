@@ -44,7 +44,7 @@ class Equality(PrintsAsCard):
 
     first: str
     second: str
-    """What was compared: names of kernels or functions."""
+    """The names of the kernels or functions that were compared."""
     verdict: Verdict
     seeds: int
     """How many sets of random inputs both ran with."""

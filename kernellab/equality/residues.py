@@ -45,7 +45,7 @@ PAIR = numpy.dtype(numpy.complex128)
 FLOAT32 = numpy.dtype(numpy.float32)
 
 _PIECE = 2**14
-"""So many residues are reduced together: they stay in the processor's cache."""
+"""The number of residues that are reduced together: they stay in the processor's cache."""
 
 
 def _repeated(*moduli: int) -> tuple[Array, Array]:
@@ -69,7 +69,7 @@ _uninterpreted: ContextVar[set[str] | None] = ContextVar("_uninterpreted", defau
 
 def uninterpreted_noted() -> AbstractContextManager[set[str]]:
     """Collect the names of the functions that have no law here: equal arguments give equal
-    results, and nothing else is known of them.
+    results, and nothing else is known about them.
     """
     return variable_is(_uninterpreted, set())
 
@@ -91,7 +91,7 @@ def computing_with(terms: Any) -> AbstractContextManager[object]:
 
 
 def with_terms() -> Any:
-    """The expressions that are computed with, None where residues are."""
+    """The expressions that are computed with, None if residues are."""
     return _terms.get()
 
 
@@ -99,7 +99,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _or_by_terms(function: Function) -> Function:
-    """Let a function be that of `computing_with` where there is one."""
+    """Let a function be that of `computing_with` if there is one."""
 
     @functools.wraps(function)
     def compute(*args: Any, **keywords: Any) -> Any:
@@ -537,7 +537,7 @@ def _scrambled(name: str, residues: Array, modulus: int = P) -> Array:
     return numpy.where(known, made, numpy.nan)
 
 
-# Rounding, where it is kept: an uninterpreted function that leaves alone what it gives.
+# Rounding that is kept: an uninterpreted function that does not change its own results.
 
 
 def bits_of(kind: numpy.dtype) -> int:
@@ -599,7 +599,7 @@ def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
 
 @_or_by_terms
 def order_key(a: Value) -> Any:
-    """What comparisons compare: the residue modulo P, or modulo R if only that is known."""
+    """The key of comparisons: the residue modulo P, or modulo R if only that is known."""
     a = numpy.asarray(a, PAIR)
     if not numpy.isnan(a.real).any():
         return a.real
@@ -808,8 +808,8 @@ def _logarithms() -> Array:
 
 @_or_by_terms
 def agreement(first: Any, second: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Two arrays of bools: where the results do not differ, and where that is known: they have one
-    of the two residues both.
+    """Two arrays of bools: where the results agree, and where that is known because both have one
+    of the two residues.
     """
     if first.dtype != PAIR or second.dtype != PAIR:
         return numpy.asarray(first == second), numpy.ones(first.shape, numpy.bool_)

@@ -86,7 +86,7 @@ def side_of(
 
 
 def name_of(subject: Any) -> str:
-    """What a kernel, a launch or a function is called in messages."""
+    """The name of a kernel, a launch or a function in messages."""
     if isinstance(subject, BoundLaunch):
         return subject.name
     return str(getattr(subject, "__name__", type(subject).__name__))
@@ -124,7 +124,7 @@ class KernelSide:
         return self._launch.run(tensors)
 
     def in_other_orders(self, fresh: Callable[[], ExactTensors]) -> Iterator[dict[str, Any]]:
-        """Run it with residues in other orders of its programs; yield what its tensors hold."""
+        """Run it with residues in other orders of its programs; yield its tensors' contents."""
         for order, seed in OTHER_ORDERS:
             yield self._launch.run(fresh(), order=order, seed=seed)
 
@@ -141,7 +141,7 @@ class KernelSide:
         return self._written or list(self._stored)
 
     def read(self) -> Iterator[torch.Tensor]:
-        """The tensors that it reads, and what it adds to."""
+        """The tensors that it reads, and those that it adds to."""
         usage = usage_of(self._launch.code, self.prepared.call)
         named = {*usage.reads, *usage.updates}
         return (tensor for name, tensor in self.tensors() if name in named)
@@ -173,7 +173,7 @@ class KernelSide:
         return dict(tensors_in(values))
 
     def rounding(self) -> Mapping[str, float]:
-        """Which part of its results rounding may change, by name, where it is known."""
+        """The part of its results that rounding may change, by name, if it is known."""
         prepared = self.prepared
         return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
 
@@ -185,7 +185,7 @@ class KernelSide:
         }
 
     def keeps(self, integers: torch.Tensor) -> bool:
-        """Whether it can only run with the integers that are given, or does not use them."""
+        """Whether it can only run with the given integers, or does not use them."""
         place = integers.data_ptr()
         return any(
             tensor.data_ptr() == place and (name in self._stored or name in self._choosing)
@@ -224,7 +224,7 @@ class KernelSide:
         """A condition that always had one outcome in the runs so far, and its line.
 
         Args:
-            counts: whether a condition does, on integers of memory or on floats.
+            counts: whether a condition counts; receives whether it is on integers of memory.
         """
         for number, outcome in self.conditions.never(counts):
             position = position_of(self.conditions.operations[number])
@@ -272,7 +272,7 @@ def _shows_order(op: Operation) -> bool:
 
 
 def _atomic_name(op: Operation) -> str:
-    """What a kernel's author calls an atomic: "tl.atomic_xchg"."""
+    """The name of an atomic in a kernel: "tl.atomic_xchg"."""
     if not isinstance(op, tt.AtomicRMWOp):
         return operation_name(op).replace("tt.", "tl.")
     name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
@@ -280,7 +280,7 @@ def _atomic_name(op: Operation) -> str:
 
 
 def _is_choice(op: Operation) -> bool:
-    """Whether one element of many may decide what an operation makes of elements of memory: in a
+    """Whether one element of many may decide the result of an operation on elements of memory: in a
     reduction, from iteration to iteration, of a count, or in memory.
     """
     if isinstance(op, tt.AtomicRMWOp):
@@ -518,11 +518,11 @@ class Outstanding:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What tensors hold in a run with floats.
+    """The contents of tensors in a run with floats.
 
     Attributes:
         words: what it is called in messages.
-        why: what a difference that only this run shows comes from.
+        why: the cause of a difference that only this run shows.
         floats, integers: make the elements of a tensor, from normal numbers of its shape, its
             dtype, and the numbers that the code compares with; None for those that are given.
         seed: of the normal numbers.
@@ -692,7 +692,7 @@ def outstanding_inputs(
 
 
 _MOST_OUTSTANDING = 2_000
-"""So many runs of small kernels take some seconds."""
+"""The most runs: those of small kernels take some seconds."""
 
 
 def single_nans(tensors: Sequence[torch.Tensor]) -> list[Inputs]:

@@ -45,11 +45,11 @@ _VALUES = {_INFINITY: complex(math.inf, math.inf), _LOWEST: complex(-math.inf, -
 
 
 class NotProved(UnsupportedOperation):
-    """What a proof has no expression for."""
+    """A proof has no expression for an operation."""
 
 
 class OrderNotKnown(NotProved):
-    """What is computed depends on an order of floats that follows from no law."""
+    """A result depends on an order of floats that does not follow from any law."""
 
 
 def _of_each(function: Callable[..., int]) -> Callable[..., Any]:
@@ -407,7 +407,7 @@ class Terms:
         return None
 
     def _order(self, a: int, b: int) -> int:
-        """-1 where a < b, 0 where they are equal, 1 where a > b."""
+        """-1 if a < b, 0 if they are equal, 1 if a > b."""
         difference = self._minus(a, b) if (a, b) not in ((-1, -1), (-2, -2)) else 0
         sign = {_INFINITY: 1, _LOWEST: -1}.get(difference) or self._sign(max(difference, 0))
         if sign is not None:

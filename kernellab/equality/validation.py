@@ -149,7 +149,7 @@ class _Modules:
         return "equal", ""
 
     def _late(self, text: str, results: Sequence[Mapping[str, torch.Tensor]]) -> str:
-        """What is wrong where operations complete when something waits for them; "" if nothing."""
+        """The fault of a run whose operations complete only when waited for; "" if none."""
         try:
             late = self._results(ExactLaunch(self._prepared, text, is_late=True))
         except KernelFault as fault:

@@ -1,6 +1,6 @@
 """The errors that KernelLab raises on purpose, and the diagnostics that they are made of.
 
-A diagnostic is what is said of a kernel, a launch or this machine, as words and as data.
+A diagnostic is what is said about a kernel, a launch or this machine, as words and as data.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 _LONGEST_WORD = 100
-"""Letters: what two words have in common takes the product of their lengths to find."""
+"""The most letters of a word: comparing two words takes the product of their lengths."""
 
 _ALIKE = 0.6
-"""The part of letters in the same order (difflib) from which a word may be a slip."""
+"""The share of letters in the same order (difflib) from which a word may be a typo."""
 
 
 _VERY_ALIKE = 0.8
@@ -81,7 +81,7 @@ class Change:
 
 
 def _are_indented_alike(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Return whether there are as many lines, each as far to the right, but for empty ones."""
+    """Return whether there are as many lines, each as far to the right, except for empty ones."""
     return len(old) == len(new) and all(
         len(was) - len(was.lstrip()) == len(other) - len(other.lstrip())
         for was, other in zip(old, new, strict=True)
@@ -167,11 +167,11 @@ class Diagnostic:
 
     @property
     def circumstances(self) -> Mapping[str, str]:
-        """What a text and a card say between the place and the advice: "in", "with" -> words."""
+        """The facts between the place and the advice in a text or a card: "in", "with" -> words."""
         return {}
 
     def __str__(self) -> str:
-        """What happens and how it comes about; where, with the line's source; what to try."""
+        """The message: what happened and why; where, with the line's source; what to try."""
         lines = [self.headline + indented(self.why)]
         if self.position is not None:
             lines += [f"  at {self.position}", self.position.excerpt()]
@@ -181,7 +181,7 @@ class Diagnostic:
         return visible("\n".join(line for line in (*lines, self.advice) if line))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
+        """Return types that JSON has, with the same keys for every kind (docs/analyses.md)."""
         return {
             field_.name: json_value(getattr(self, field_.name)) for field_ in fields(Diagnostic)
         }
@@ -208,8 +208,8 @@ class Diagnostic:
 
 
 def json_value(value: Any) -> Any:
-    """A value in types that JSON has: of a data class its fields, of a range its first and its
-    last number; NaN, infinities and what else JSON does not know in words.
+    """Return a value in types that JSON has: the fields of a data class, the first and the last
+    number of a range; NaN, infinities and other values that JSON does not know in words.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -223,7 +223,7 @@ def json_value(value: Any) -> Any:
         return [json_value(item) for item in value]
     if is_dataclass(value):
         return {item.name: json_value(getattr(value, item.name)) for item in fields(value)}
-    item = getattr(value, "item", None)  # a scalar of NumPy's
+    item = getattr(value, "item", None)  # a scalar of NumPy
     return json_value(item()) if item is not None and getattr(value, "size", 0) == 1 else str(value)
 
 
@@ -296,7 +296,7 @@ class KernelLabError(Exception):
         return str(self.diagnostic)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As data: an error whose words are made of its facts is not made again from its words.
+        # As data: an error whose words are made from its facts is not made again from its words.
         return _without_init, (type(self), self.args), self.__dict__
 
 
@@ -306,11 +306,11 @@ def _without_init(kind: type[KernelLabError], args: tuple[Any, ...]) -> KernelLa
 
 
 _LONGEST = 20_000
-"""Characters of a message; longer ones stop browsers and terminals."""
+"""The most characters of a message; longer ones stop browsers and terminals."""
 
 
 def clipped(words: str) -> str:
-    """Words for people, without the middle of what no one would read to its end."""
+    """Shorten a very long text for people: leave out its middle."""
     if len(words) <= _LONGEST:
         return words
     half = _LONGEST // 2
@@ -340,7 +340,7 @@ class MissingArguments(ArgumentError):
 
 
 class NotRecorded(ArgumentError, ValueError, LookupError):
-    """A record does not hold what an answer needs; see `Compilation.can_answer`."""
+    """A record does not contain what an answer needs; see `Compilation.can_answer`."""
 
 
 class LayoutError(KernelLabError, ValueError):
@@ -363,9 +363,9 @@ class CompileError(KernelLabError):
     Attributes:
         failed_pass: label of the pass that failed, "ttgir.coalesce", or None if it was not a pass
             or the passes were not watched.
-        kernel: the name of the kernel, "" where it is an IR text.
-        target: the target's name, "" where none had a part in it.
-        reason: what the compiler itself says, "" where it says nothing.
+        kernel: the name of the kernel, "" if it is an IR text.
+        target: the target's name, "" if there is none.
+        reason: what the compiler itself says, "" if it says nothing.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
 
@@ -419,7 +419,7 @@ class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 
     Attributes:
-        last_words: what it printed, the end of it; "" where it took too long.
+        last_words: what it printed, the end of it; "" if it took too long.
         ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" if too slow.
     """
 
@@ -432,7 +432,7 @@ class WorkerError(KernelLabError):
 
 
 class WorkerLost(WorkerError, MachineError):
-    """The worker process could not start, or was killed from outside: no call of it is at fault."""
+    """The worker process could not start, or was killed from outside; its call is not the cause."""
 
 
 class UnsupportedOperation(KernelLabError, NotImplementedError):
@@ -475,7 +475,7 @@ class KernelFault(KernelLabError):
         program: the id of the first program at fault, along x, y, z; None if it is not known.
         programs: the ids of those that it is reported for; empty if they are not known.
         grid: how many programs the launch has, along x, y, z; None if it is not known.
-        lane: position in its tile of the first lane at fault; () where no lane is.
+        lane: position in its tile of the first lane at fault; () if no lane is.
         count: how many lanes are at fault in the programs that ran together.
         more: how many further programs were found at fault.
         values: the values from which the index (or the asserted condition) was computed in that
@@ -535,7 +535,7 @@ class WaitingProgram:
     program: ProgramId
     position: SourcePosition | None
     reading: str
-    """What it read there last, "lock[0] is 1"; "" where that is not known."""
+    """The value that it read there last, "lock[0] is 1"; "" if it is not known."""
 
     def __str__(self) -> str:
         where = f" at {self.position}" if self.position else ""
@@ -596,7 +596,7 @@ class Deadlock(KernelFault):
 
 
 _LISTED = 8
-"""So many programs of a deadlock are listed."""
+"""The most programs of a deadlock that are listed."""
 
 
 class EndlessWait(KernelFault):

@@ -46,7 +46,7 @@ def _visible(character: str) -> str:
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read,
+    """The lines of a source file, as `linecache.getlines` gives them; none if it cannot be read,
     or is not a source of this process.
 
     The name may come from a file that somebody saved, which must not choose what is read and
@@ -170,7 +170,7 @@ def is_edited(file: str, compiled: CompiledLines) -> bool:
 
 
 def format_edited(file: str, function: str) -> str:
-    """What is said of a function whose file was edited, in a sentence or two."""
+    """The note about a function whose file was edited, in a sentence or two."""
     return (
         f"{function!r} in {file} has changed since it was imported: what runs, and is shown, is "
         "what was imported. Import it again, or restart, to run the file as it is now."
@@ -178,7 +178,7 @@ def format_edited(file: str, function: str) -> str:
 
 
 def edited_words(file: str, line: int) -> str:
-    """What is said of a line whose function has changed in the file; "" of any other."""
+    """The note about a line whose function has changed in the file; "" for any other."""
     compiled = compiled_at(file, line)
     if compiled is None or not is_edited(file, compiled):
         return ""
@@ -204,7 +204,7 @@ def label_files_by(rule: Callable[[str], str | None] | None) -> None:
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """A place in a file of the user's: line from 1, column from 1 (0 where no column is known),
+    """A place in a file of the user: line from 1, column from 1 (0 if no column is known),
     which counts bytes of UTF-8, as Python's own and the compilers' do.
     """
 
@@ -237,7 +237,7 @@ class SourcePosition:
 
     @property
     def notice(self) -> str:
-        """That the file has changed since it was compiled; "" where it does not."""
+        """A notice that the file has changed since it was compiled; "" if it has not."""
         return edited_words(self.file, self.line)
 
 
@@ -286,7 +286,7 @@ def file_in_traceback(position: SourcePosition) -> str:
     if not position.notice:
         return position.file
     name, lines = f"{position.file} (as it was imported)", lines_as_imported(position.file)
-    # With an mtime of None no one looks for such a file.
+    # With an mtime of None such a file is not looked up.
     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     return name
 

@@ -154,7 +154,7 @@ class _Values(fx_graphs.DrawingRun):
 
 
 def _widened(value: Any) -> Any:
-    """Return a value of floating point in fp64; anything else as it is, tensors copied."""
+    """Return a value of floating point in fp64; anything else unchanged, tensors copied."""
     if not isinstance(value, torch.Tensor):
         return value
     made = value.detach().double() if value.is_floating_point() else value.detach().clone()

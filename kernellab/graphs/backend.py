@@ -46,7 +46,7 @@ _sessions: list[_Session] = []
 _MOST_SESSIONS = 8
 
 _unclaimed: deque[Event] = deque(maxlen=200)
-"""What torch said of frames that no session compiles, or not yet."""
+"""Events of torch about frames that no session compiles, or not yet."""
 
 
 def _hear(event: Event) -> None:

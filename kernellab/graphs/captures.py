@@ -278,7 +278,7 @@ _MOST_SOURCE = 500_000
 def with_sources(capture: GraphCapture) -> GraphCapture:
     """Return a capture with the texts of the files that it names.
 
-    This runs in the user's process, as only that has the texts of a notebook's cells.
+    This runs in the user's process, because only that has the texts of a notebook's cells.
     """
     positions = filter(None, _positions(capture))
     files = dict.fromkeys(position.file for position in positions)

@@ -54,7 +54,7 @@ _NOISE = 4.0
 the largest of right graphs is 1.14 times (bf16, 32 functions and their gradients)."""
 
 _DITHERED_RUNS = (4, 32)
-"""How often a graph runs with other roundings; more often only where the first runs do not explain
+"""How often a graph runs with other roundings; more often only if the first runs do not explain
 a difference: beside a threshold, such as that of relu, one rounding decides in some of them."""
 
 
@@ -82,7 +82,7 @@ class NodeRun(fx_graphs.DrawingRun):
         earlier: NodeRun | None = None,
     ) -> None:
         """Prepare to run. Afterwards `computed` has each node's result, and what a kernel of the
-        user's wrote, by "node.parameter"; `values` has the tensors that a node's users received;
+        user wrote, by "node.parameter"; `values` has the tensors that a node's users received;
         `rewritten` has what other nodes have made of a node's value in place.
 
         Args:
@@ -211,7 +211,7 @@ class Perturbations:
 
         Args:
             name: of the value.
-            node: that of the node, or of what a kernel of the user's wrote, as in `computed`.
+            node: that of the node, or of what a kernel of the user wrote, as in `computed`.
             value, right: tensors of one shape.
         """
         excess: Difference | None = None
@@ -666,8 +666,8 @@ class _FarBuffer:
 
     Attributes:
         place: what has the value in `NodeRun.computed`.
-        kernel: the variable of the kernel that computed it; "" for an operation of torch's; None of
-            an input that was written to, where it is not known.
+        kernel: the variable of the kernel that computed it; "" for an operation of torch; None for
+            an input that was written to, if it is not known.
         parameter: of the kernel; its arguments are those of the launch.
     """
 
@@ -681,7 +681,7 @@ class _FarBuffer:
 
 
 def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, int]]:
-    """What a graph writes to its inputs, and the numbers of those."""
+    """The values that a graph writes to its inputs, and the numbers of the inputs."""
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     places = {node: place for place, node in enumerate(inputs)}
     for node in module.graph.nodes:

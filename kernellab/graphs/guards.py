@@ -135,7 +135,7 @@ def _change(condition: str) -> tuple[_Change | None, dict[str, str]]:
 
 
 def _hint(remark: str) -> str:
-    """Return what torch itself says to change, where that is a sentence."""
+    """Return torch's own advice, if it is a sentence."""
     hint = re.search(r"\(HINT: (?P<text>[^\n]*\.)\)", remark)
     return hint["text"] if hint else ""
 

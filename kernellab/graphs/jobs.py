@@ -1,7 +1,7 @@
 """The jobs of the processes that work for a report: capture a call, time it, count and time it
 without some optimizations, and run torch's tracers on a function.
 
-The user's process sends them a pickled function. None of their emulated GPUs and changes of torch
+The user's process sends them a pickled function. Their emulated GPUs and changes of torch do not
 reach it.
 """
 
@@ -37,7 +37,7 @@ from kernellab.torch_api.fx_graphs import leaves, with_leaves
 from kernellab.torch_api.lowering import UNFUSED, caches_off, nothing_inlined
 from kernellab.torch_api.pickling import Sent
 
-# Capture a call in a copy of the user's process, which stays as it is.
+# Capture a call in a copy of the user's process, which is not changed.
 
 
 _MOST_SECONDS = 0.6 * SECONDS
@@ -136,7 +136,7 @@ def speedups(
     device: str = "cuda",
     ways: Mapping[str, Way] = WAYS,
 ) -> Speedups:
-    """The times of a call, on a device that is there.
+    """Time a call on a device that this machine has.
 
     Args:
         function, args, keywords: on any device; the module and tensors are moved.
@@ -389,8 +389,8 @@ class Traced:
             captured with, and an error for others; "wrong": another result than the function's,
             or another effect, and no error; "refused": an error while it was captured.
         programs: how many there are for one call.
-        operations: how many they have; None where a tracer does not say.
-        says: the error, what differs, or where it was parted.
+        operations: how many they have; None if a tracer does not say.
+        says: the error, what differs, or where it was split.
     """
 
     tracer: str

@@ -35,14 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A kernel that Inductor wrote, or a kernel of the user's, in the module that Inductor wrote
-    for it.
+    """A kernel that Inductor wrote, or the user's own, in the module that Inductor wrote for it.
 
     Attributes:
         code: the record of the kernel.
         target: the GPU that it was written for: "sm_90".
-        is_written_here: whether this machine's Inductor wrote it for the user. The module of any
-            other, which a file contains, runs with consent only.
+        is_written_here: whether this machine's Inductor wrote it for the user. A module from a file
+            runs only with consent.
     """
 
     code: KernelCode
@@ -77,12 +76,12 @@ class GeneratedKernel:
     @functools.cached_property
     def tuner(self) -> Any:
         """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
-        a kernel. The first access executes its module; if that is a file's, it needs the
+        a kernel. The first access executes its module; if that is from a file, it needs the
         reader's consent.
 
         Raises:
             OptionError: it is not a Triton kernel.
-            ArgumentError: the module is a file's, and no one agreed to run it.
+            ArgumentError: the module is from a file, and there is no consent to run it.
         """
         if not self.code.is_triton:
             raise OptionError(
@@ -98,7 +97,7 @@ class GeneratedKernel:
         return kernel_in(self.source, self.code.function)
 
     def check_runs_unasked(self) -> None:
-        """Raise ArgumentError if a question is needed before the module runs: a view has none."""
+        """Raise ArgumentError if the module needs consent to run: a view cannot request it."""
         if not self.is_written_here and not is_trusted(self.source):
             raise cannot_request(
                 self.name, _CALL, f"{_TRUSTING} report.kernels[0].tuner requests your consent."
@@ -185,14 +184,14 @@ def _measured(kernel: GeneratedKernel) -> dict[str, Any]:
 
 
 def run_code(made: Made) -> Run:
-    """What runs the generated code of a graph, on CPU tensors."""
+    """Return a function that runs the generated code of a graph on CPU tensors."""
     from kernellab.torch_api.generated_code import callable_in
 
     return callable_in(made.lowering.wrapper, launch)
 
 
 def launch(kernel: Any, args: Sequence[Any]) -> None:
-    """One launch of one of Inductor's kernels, with what the generated code gives."""
+    """Launch one of Inductor's kernels with the arguments of the generated code."""
     from kernellab.launch.tile_kernel import run
     from kernellab.torch_api.inductor import parted
 
@@ -206,10 +205,10 @@ def launch(kernel: Any, args: Sequence[Any]) -> None:
 def estimated_launches(
     graph: LoweredGraph, kernels: Sequence[GeneratedKernel], capture: GraphCapture
 ) -> Iterator[float | None]:
-    """Yield the estimated microseconds of each launch of a graph, in order; None where an operation
+    """Yield the estimated microseconds of each launch of a graph, in order; None if an operation
     that torch calls has no count. Such an operation counts with the time that its bytes or its
-    FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is of a file, or has sizes that
-    are symbols.
+    FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is from a file, or has sizes
+    that are symbols.
     """
     if not all(kernel.is_written_here for kernel in kernels):
         raise NotRecorded("The generated code was read from a file, which is not run for times.")
@@ -339,11 +338,11 @@ class KernelChange:
     Attributes:
         change: "added", "gone", "changed", or "same".
         graph: direction and number of its graph: "forward 0".
-        before, after: its name; "" where a report does not have it.
+        before, after: its name; "" if a report does not have it.
         launches_before, launches_after: how often it is launched.
-        bytes_before, bytes_after: what all its launches move, by Inductor's count; None where it is
+        bytes_before, bytes_after: what all its launches move, by Inductor's count; None if it is
             unknown.
-        microseconds_before, microseconds_after: the estimated time of all its launches; None where
+        microseconds_before, microseconds_after: the estimated time of all its launches; None if
             it was not requested or cannot be estimated.
     """
 
@@ -380,7 +379,7 @@ class ReportDifference(PrintsAsCard):
         return None if None in values else sum(values)
 
     def table(self) -> Any:
-        """One row a kernel, as a pandas DataFrame."""
+        """One row for each kernel, as a pandas DataFrame."""
         return data_frame(self.kernels, column_names(KernelChange))
 
 

@@ -63,7 +63,7 @@ def gpu_process() -> Worker:
 
 
 def can_copy_this_process() -> bool:
-    """Whether a copy of this process can call torch. It cannot once CUDA is in use here, nor where
+    """Whether a copy of this process can call torch. It cannot once CUDA is in use here, nor if
     torch's autograd has begun threads for a GPU, which builds of torch for CUDA do after a
     compilation even if there is none.
     """
@@ -108,8 +108,8 @@ def _alone(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-# Functions and what they are called with, on their way to a process other than a copy of this
-# one: where torch's tracers run, what times on a GPU, and what captures if CUDA is in use here.
+# Functions and their arguments, for processes that are not copies of this one: those that run
+# torch's tracers, time on a GPU, or capture while CUDA is in use here.
 
 
 MOST_CELLS = 1_000_000

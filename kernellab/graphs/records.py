@@ -176,7 +176,7 @@ class AblationRow:
 
 @dataclass(frozen=True)
 class Ablation(PrintsAsCard):
-    """What fusion and inlining are worth for a call.
+    """The benefit of fusion and inlining for a call.
 
     Attributes:
         name: the name of the function or module.

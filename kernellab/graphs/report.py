@@ -258,7 +258,7 @@ class Rows(RowSequence[T]):
         self._is_recorded = is_recorded
 
     def table(self) -> pandas.DataFrame:
-        """One row a record."""
+        """One row per record."""
         import pandas
 
         return pandas.DataFrame([vars(row) for row in self])
@@ -331,7 +331,7 @@ class ReportGraph:
 
     @functools.cached_property
     def candidates(self) -> pandas.DataFrame:
-        """What max-autotune would time for each matmul and attention of the graph: templates in
+        """The candidates of max-autotune for each matmul and attention of the graph: templates in
         each config, compiled, with registers, spills, shared memory and occupancy, and torch's own
         operation. They are compiled on first access; nothing is timed, and Inductor takes the
         first template. Empty unless `mode="max-autotune"`.
@@ -342,7 +342,7 @@ class ReportGraph:
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
-        """What is launched, in order: name, is_generated, operations, moved_bytes, flops; and
+        """The launches, in order: name, is_generated, operations, moved_bytes, flops; and
         mutated, if the user's own kernels are launched.
         """
         import pandas
@@ -358,7 +358,7 @@ class ReportGraph:
         return self.lowered.error
 
     def positions(self, kernel: GeneratedKernel | str) -> tuple[SourcePosition, ...]:
-        """Return the lines of the model that a kernel computes, where torch knows them.
+        """Return the lines of the model that a kernel computes, if torch knows them.
 
         Args:
             kernel: a kernel of this graph, or its name.
@@ -394,8 +394,7 @@ class GraphReport(PrintsAsCard):
 
     Attributes:
         capture: the record, as it was captured or read from a file.
-        call: the call that was captured; None of a report that was read from a file, or that a
-            backend left.
+        call: the call that was captured; None for a report from a file or from a backend.
     """
 
     def __init__(
@@ -452,7 +451,7 @@ class GraphReport(PrintsAsCard):
 
     @property
     def recompilations(self) -> Rows[Recompilation]:
-        """What was compiled again, and why."""
+        """The functions that were compiled again, and why."""
         return Rows(self.capture.recompilations, is_recorded=self._has_dynamo)
 
     @property

@@ -21,7 +21,7 @@ _HEADLINE = re.compile(
     r"^(?:Graph break in user code at .*\n)?(?:Graph Break Reason: )?"
     r"(?:(?:Encountered graph break (?:when|that)|Failed to handle graph break)[^\n]*:\s*\n+)*"
 )
-"""What comes before the actual cause: where, and on which instruction, Dynamo stopped."""
+"""The text before the actual cause: where, and on which instruction, Dynamo stopped."""
 _SKIPS = re.compile(r"skipping the (?:rest of the )?function", re.I)
 """In what comes before the cause, where Dynamo does not go on in another graph."""
 _HINT = re.compile(r"^[ \t]*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M)
@@ -67,7 +67,7 @@ SIZES = (
     "guard_added_fast",
     "symbolic_shape_specialization",
 )
-"""What torch says of symbolic sizes."""
+"""What torch says about symbolic sizes."""
 _ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons", GUARD_VALUES)
 _KINDS = ("dynamo_cpp_guards_str", "compilation_metrics", *SIZES)
 

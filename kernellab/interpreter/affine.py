@@ -90,7 +90,7 @@ def base_of(numbers: numpy.ndarray) -> Base:
 
 
 def as_array(base: Base) -> numpy.ndarray:
-    """One entry a program; no dimension where one integer is for all."""
+    """One entry for each program; no dimension if one integer is for all."""
     return base.numbers() if isinstance(base, Progression) else numpy.asarray(base)
 
 
@@ -173,7 +173,7 @@ class AffineTile(SymbolicTile):
 
     Attributes:
         base: the element at index 0, per program.
-        strides: how much one step along each dimension adds; 0 where the extent is 1.
+        strides: how much one step along each dimension adds; 0 if the extent is 1.
         extents: the tile's shape, 1 along dimensions it does not depend on.
         dtype: the integer type of the elements; every element fits it.
         low, high: bounds of all elements, inclusive; they may be loose.
@@ -209,7 +209,7 @@ class AffineTile(SymbolicTile):
 
     @property
     def is_splat(self) -> bool:
-        """True where all lanes of a program hold one value."""
+        """True if all lanes of a program hold one value."""
         return not any(self.strides)
 
     def elements(self) -> numpy.ndarray:
@@ -231,14 +231,14 @@ class AffineTile(SymbolicTile):
         return self.low, self.high
 
     def within(self, low: int, high: int) -> bool:
-        """True where every element is in [low, high]."""
+        """True if every element is in [low, high]."""
         if low <= self.low and self.high <= high:
             return True
         exact_low, exact_high = self.exact_bounds()
         return low <= exact_low and exact_high <= high
 
     def astype(self, dtype: Any) -> Any:
-        """The same values in another integer type; an array where they do not all fit."""
+        """The same values in another integer type; an array if they do not all fit."""
         dtype = numpy.dtype(dtype)
         if dtype.kind == "i" and self.within(*_LIMITS[dtype]):
             return AffineTile(self.base, self.strides, self.extents, dtype, (self.low, self.high))
@@ -272,7 +272,7 @@ class AffineTile(SymbolicTile):
 
 
 End = int | numpy.ndarray
-"""A lane for all programs, or an array with one entry a program."""
+"""A lane for all programs, or an array with one entry for each program."""
 
 Interval = tuple[End, End]
 """First index inside, first index beyond."""
@@ -304,7 +304,7 @@ class BoxMask(SymbolicTile):
         return self._elements
 
     def all(self) -> bool:
-        """True where no lane of any program is off."""
+        """True if no lane of any program is off."""
         for dimension, (start, stop) in self.intervals.items():
             if not (_is_everywhere(start, 0) and _is_everywhere(stop, self.extents[dimension])):
                 return False
@@ -323,7 +323,7 @@ class BoxMask(SymbolicTile):
 
 
 def as_box(mask: Any, extents: tuple[int, ...]) -> BoxMask | None:
-    """A mask of offsets that have these extents as a box; None where it is none."""
+    """A mask of offsets that have these extents as a box; None if it is not one."""
     if isinstance(mask, BoxMask):
         return mask
     on = _of_programs(mask, len(extents)) if extents else None
@@ -553,7 +553,7 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
 
 
 def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
-    """The box where a mask of one boolean a program is true; None for any other mask."""
+    """The box where a mask of one boolean for each program is true; None for any other mask."""
     on = _of_programs(mask, len(box.extents))
     if on is None or not box.intervals:
         return None
@@ -563,7 +563,7 @@ def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
 
 
 def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
-    """A mask of one boolean a program, as pipelined loops have, or one for all; None for others."""
+    """A mask of one boolean per program, as pipelined loops have, or for all; None for others."""
     if isinstance(mask, SymbolicTile):
         return None
     on = numpy.asarray(mask)

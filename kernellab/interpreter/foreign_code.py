@@ -33,7 +33,7 @@ from kernellab.interpreter.tiles import Active, Value, full
 
 
 Array = Any
-"""A NumPy array or scalar; integers are signed, also where the library means unsigned ones."""
+"""A NumPy array or scalar; integers are signed, even if the library means unsigned ones."""
 
 Function = Callable[..., Array]
 
@@ -49,7 +49,7 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
 
 
 def _one_by_one(function: Callable[..., float]) -> Function:
-    """A function of Python's; where it raises for what it cannot give, NaN."""
+    """A function of Python; NaN if it raises an error."""
 
     def of_one(*numbers: float) -> float:
         try:
@@ -211,7 +211,7 @@ def _double_of_words(high: Array, low: Array) -> Array:
 
 
 def _first_one(x: Array) -> Array:
-    """The number of the lowest bit that is on, counted from 1; 0 where none is."""
+    """The number of the lowest bit that is on, counted from 1; 0 if none is."""
     lowest = numerics.unsigned(x & -x)
     return numpy.where(x == 0, 0, 8 * lowest.dtype.itemsize - numerics.leading_zeros(lowest))
 
@@ -429,7 +429,7 @@ def _normalized(text: str) -> str:
 
 
 def check_assembly(text: str, constraints: str) -> None:
-    """Nothing, where the text can be run. Raises PtxError: it holds something that is not known."""
+    """Check that the text can run. Raises PtxError: it contains something unknown."""
     if _normalized(text) not in _ASSEMBLY:
         assembled(text)
         _Constraints.read(constraints)

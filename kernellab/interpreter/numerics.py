@@ -37,7 +37,7 @@ _TORCH_TYPES = {
 }
 
 _TORCH_FROM = 1024
-"""From so many elements on, torch converts faster than NumPy (10 to 20 times for float16)."""
+"""The elements from which torch converts faster than NumPy (10 to 20 times for float16)."""
 
 _SHORT_AXIS = 128
 """Up to so many elements along an axis, torch finds their maximum sooner than NumPy."""
@@ -222,7 +222,7 @@ def extreme(ufunc: numpy.ufunc, a: Value, b: Value) -> Value:
     zeros = more == 0 if zeros.size == 1 else zeros & (more == 0)
     if not zeros.any():
         return result
-    # The sum of zeros is -0 where both are, which is their maximum.
+    # The sum of zeros is -0 if both are, which is their maximum.
     of_zeros = a + b if ufunc in (numpy.maximum, numpy.fmax) else -(-a - b)
     return numpy.where(zeros, of_zeros, result)
 

@@ -114,7 +114,7 @@ def numbers(bits: Array, kind: Kind) -> Array:
 
 
 def pattern(values: Array, kind: Kind) -> Array:
-    """The bits of numbers, `count` of them along the last axis where that is two or more."""
+    """The bits of numbers, `count` of them along the last axis if that is two or more."""
     array = numpy.asarray(values, kind.dtype)
     if kind.dtype == numpy.bool_:
         return array
@@ -364,7 +364,7 @@ class ThreadState:
                 raise PtxError(f"the operand {operand}")
 
     def bits(self, register: Register) -> Array:
-        """What a register holds; one that was never written holds zeros."""
+        """The contents of a register; one that was never written holds zeros."""
         if register.name not in self._widths and register.name in SPECIAL_REGISTERS:
             return SPECIAL_REGISTERS[register.name]()
         zero = bits_of(self._widths.get(register.name, 32)).type(0)
@@ -420,5 +420,5 @@ SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
     "%smid": lambda: numpy.uint32(0),
     "%nsmid": lambda: numpy.uint32(1),
 }
-"""What is true here: time in nanoseconds, and one multiprocessor.
+"""The values of special registers here: time in nanoseconds, and one multiprocessor.
 Numbers of threads there are none."""

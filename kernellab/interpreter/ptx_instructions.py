@@ -1,4 +1,4 @@
-"""What each instruction of PTX computes, and how inline assembly runs, on NumPy arrays.
+"""The functions of PTX instructions, and how inline assembly runs, on NumPy arrays.
 
 To add an instruction, add one function.
 """
@@ -52,7 +52,7 @@ class Form:
 
     @property
     def mode(self) -> numerics.Mode:
-        """How results are rounded; to nearest even where nothing is said."""
+        """How results are rounded; to nearest even if nothing is said."""
         modes: dict[str, numerics.Mode] = {"rz": "rz", "rm": "rd", "rp": "ru"}
         return next((modes[m] for m in modes if m in self.modifiers), "rn")
 

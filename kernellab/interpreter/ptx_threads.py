@@ -40,7 +40,7 @@ class Statement:
 
     Attributes:
         text: the statement, without the semicolon.
-        line: of the source, as the last `.loc` before it says; 0 where none does.
+        line: of the source, as the last `.loc` before it says; 0 if none does.
         labels: those before it.
     """
 
@@ -61,7 +61,7 @@ class Function:
     Attributes:
         name: its symbol.
         is_entry: whether a launch starts it; other functions are called.
-        threads: of a program, as `.reqntid` or `.maxntid` says; 0 where neither does.
+        threads: of a program, as `.reqntid` or `.maxntid` says; 0 if neither does.
         statements: its instructions.
         widths: of its registers, in bits.
     """
@@ -156,13 +156,11 @@ def _widths(statement: str) -> Mapping[str, int]:
         return {}
 
 
-# What the registers of every thread of a program hold, as far as that follows from the threads'
-# numbers alone.
-#
-# The addresses of accesses to shared memory do, nearly always: the compiler computes them from
-# the thread's number and from numbers that are the same in every thread (loop counters,
-# arguments, the program's id). Such an equal number is not known here; it is taken for 0, which
-# moves the accesses of all threads alike. A register that is written in several places, as a
+# The contents of the registers of a program's threads, as far as they follow from the threads'
+# numbers alone.  The addresses of accesses to shared memory nearly always do: the compiler
+# computes them from the thread's number and from numbers that are the same in every thread (loop
+# counters, arguments, the program's id). Such an equal number is not known here; it is taken for 0,
+# which moves the accesses of all threads alike. A register that is written in several places, as a
 # variable of a loop is, has what it is given first.
 
 
@@ -182,13 +180,13 @@ class Unknown(Enum):
 
 @dataclass(frozen=True)
 class ThreadAccess:
-    """What the threads of a program do at one instruction.
+    """The accesses of a program's threads at one instruction.
 
     Attributes:
         place: of the instruction among the function's statements.
         threads: how many there are.
-        address: of every thread, in bytes; None where it depends on data.
-        on: which threads take part; None where that depends on data.
+        address: of every thread, in bytes; None if it depends on data.
+        on: which threads take part; None if that depends on data.
     """
 
     place: int
@@ -221,7 +219,7 @@ class Threads:
         self._unknown: dict[str, Unknown] = {}
 
     def accesses(self, places: Collection[int]) -> Iterator[ThreadAccess]:
-        """What the threads do at instructions that have an address, in the order of the text.
+        """The threads' accesses at instructions that have an address, in the order of the text.
 
         Args:
             places: of the instructions among the function's statements.
@@ -291,7 +289,7 @@ class Threads:
                 self._machine.forget(name)
 
     def _result(self, instruction: Instruction) -> Unknown | None:
-        """Carry out an instruction where that makes its result known; else why it is not."""
+        """Execute an instruction if that makes its result known; else return why it does not."""
         read = _read(instruction)
         state = self._state(read)
         if state is Unknown.ANY:

@@ -27,11 +27,11 @@ class LaneFault(Exception):
     count: int
     """How many lanes are at fault."""
     programs: int | None = None
-    """How many programs of the batch have such a lane; None where all do the same."""
+    """How many programs of the batch have such a lane; None if all do the same."""
 
 
 def lanes_at_fault(faulty: Any, rank: int, program: int = 0) -> dict[str, Any]:
-    """What a `LaneFault` says of its lanes, of an array of `rank` dimensions for each program.
+    """The facts of a `LaneFault` about its lanes, for an array of `rank` dimensions per program.
 
     Args:
         program: the first that takes part, where all do the same.
@@ -54,14 +54,14 @@ def lanes_at_fault(faulty: Any, rank: int, program: int = 0) -> dict[str, Any]:
 # A value of rank r is an array of r dimensions, or of r + 1 with the programs of the batch
 # first. Dimensions along which a tile does not change may have extent 1: broadcasts stay lazy
 # until an operation needs every element in place. A scalar is a NumPy scalar, or an array with
-# one entry a program.
+# one entry for each program.
 
 
 Value = Any
 """A NumPy scalar, an array, an AffineTile, a BoxMask or a Composite."""
 
 Active = numpy.ndarray | None
-"""Which programs of the batch take part, one bool each; None where all do."""
+"""Which programs of the batch take part, one bool each; None if all do."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -297,7 +297,7 @@ class Elements:
 
 
 OfElements = Callable[..., tuple[Value, ...]]
-"""Takes Elements, then arrays with one entry an element;
+"""Takes Elements, then arrays with one entry for each element;
 returns such arrays, or scalars for all."""
 
 
@@ -399,7 +399,7 @@ def narrowed(active: Active, condition: Value, programs: int) -> numpy.ndarray:
 
 
 def some(programs: numpy.ndarray) -> Active:
-    """The programs that take part, or None where all of them do."""
+    """The programs that take part, or None if all of them do."""
     return None if programs.all() else programs
 
 
@@ -456,14 +456,14 @@ def or_zero(condition: Value, tile: numpy.ndarray, rank: int) -> Value:
 
 
 _BITS_FROM = 4096
-"""From so many lanes on, choosing by bits pays."""
+"""The number of lanes from which choosing by bits is faster."""
 
 
 def _lane_by_lane(
     condition: numpy.ndarray, true_value: numpy.ndarray, false_value: numpy.ndarray
 ) -> Value:
-    """`numpy.where`, by bits where there are many lanes:
-    it takes a branch at each, and guesses wrong where they are irregular.
+    """`numpy.where`, by bits if there are many lanes: it branches at each, and mispredicts
+    irregular ones.
     """
     dtype = true_value.dtype
     if condition.size < _BITS_FROM or false_value.dtype != dtype or dtype.kind == "c":

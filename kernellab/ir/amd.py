@@ -36,7 +36,7 @@ class BufferAccess(IRDLOperation, ABC):
 
 
 class BufferLoadOp(BufferAccess):
-    """Global memory to registers; lanes that are off give `other`, or 0 where there is none."""
+    """Global memory to registers; lanes that are off give `other`, or 0 if there is none."""
 
     name = "amdg.buffer_load"
     traits = traits_def(
@@ -225,7 +225,7 @@ class SchedBarrierOp(IRDLOperation):
 
 
 class SchedGroupBarrierOp(IRDLOperation):
-    """So many instructions of a kind next."""
+    """Schedule a number of instructions of one kind next."""
 
     name = "rocdl.sched.group.barrier"
     traits = traits_def(operations.Ordered())

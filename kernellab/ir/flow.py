@@ -1,4 +1,4 @@
-"""How values flow through a function: what is handed on around loops, out of branches, to blocks,
+"""How values flow through a function: they are passed on around loops, out of branches, to blocks,
 to groups of warps, into calls and back; slices; and one fixpoint over all values.
 
 Every analysis of a module follows values by it, so that each operation with regions or successors
@@ -24,7 +24,7 @@ CONTROL = (
     *LOOPS, mlir.IfOp, mlir.YieldOp, mlir.ConditionOp, mlir.BranchOp, mlir.ConditionalBranchOp,
     ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp, ttg.WarpYieldOp,
 )  # fmt: skip
-"""Operations that hand values to blocks and out of them, and look at none."""
+"""Operations that only pass values to blocks and out of them."""
 
 
 def loops_around(op: Operation) -> list[Operation]:
@@ -33,7 +33,7 @@ def loops_around(op: Operation) -> list[Operation]:
 
 
 def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for what `op` itself hands on unchanged: into a loop and out of it,
+    """(value, where it arrives) for values that `op` passes on unchanged: into and out of a loop,
     from the end of a region, to a block, to a group of warps, into a call, through a wait.
     """
     match op:
@@ -68,7 +68,7 @@ def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
 
 
 def _awaiting(end: Operation) -> Sequence[SSAValue]:
-    """Where the operands of the end of a region arrive."""
+    """The values at which the operands of a region's end arrive."""
     match end.parent_op():
         case mlir.ForOp() as loop:
             return loop.block.args[1:]
@@ -90,7 +90,7 @@ def yielded(block: Block) -> tuple[SSAValue, ...]:
 
 
 def sources(value: SSAValue) -> list[SSAValue]:
-    """The values that are handed on to `value`; none where an operation computes it."""
+    """The values that are passed on to `value`; none if an operation computes it."""
     return [
         source for op in _leading_to(value) for source, target in handed_on(op) if target is value
     ]
@@ -113,7 +113,7 @@ def _leading_to(value: SSAValue) -> Iterator[Operation]:
 
 
 def targets(value: SSAValue) -> list[SSAValue]:
-    """The arguments of blocks and results of operations that `value` is handed on to."""
+    """The arguments of blocks and results of operations that `value` is passed on to."""
     handing = [use.operation for use in value.uses]
     if isinstance(value, BlockArgument) and (loop := value.block.parent_op()) is not None:
         handing.append(loop)
@@ -126,7 +126,7 @@ def targets(value: SSAValue) -> list[SSAValue]:
 
 
 def computes(op: Operation) -> bool:
-    """Whether an operation computes its results, which otherwise are handed on to it."""
+    """Whether an operation computes its results; otherwise they are passed on to it."""
     is_handing = bool(op.regions) or isinstance(op, ttng.WarpGroupDotWaitOp)
     return not is_handing or has(op, RegionsOfElements)
 
@@ -148,7 +148,7 @@ def makes(value: SSAValue) -> Iterator[SSAValue]:
 
 def deciders(value: SSAValue) -> list[SSAValue]:
     """The values that decide which of its sources a value is: the condition of a branch, and the
-    bounds of a loop, which its counter is made of.
+    bounds of a loop, from which its counter is computed.
     """
     return [decider for op in _leading_to(value) for decider in conditions(op)]
 
@@ -180,7 +180,7 @@ Node = TypeVar("Node")
 
 
 def reached(start: Iterable[Node], step: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Yield nodes and all that steps from them lead to, each once, the nearest first."""
+    """Yield nodes and all that are reached from them, each once, the nearest first."""
     waiting = list(dict.fromkeys(start))
     seen = set(waiting)
     for node in waiting:
@@ -196,12 +196,12 @@ Stop = Callable[[SSAValue], bool]
 
 
 def backward(values: Iterable[SSAValue], stop: Stop = lambda _: False) -> Iterator[SSAValue]:
-    """Yield `values` and all that they are made of, up to values at which the slice stops."""
+    """Yield `values` and all that they are computed from, up to values at which the slice stops."""
     return reached(values, lambda value: () if stop(value) else made_of(value))
 
 
 def forward(values: Iterable[SSAValue], stop: Stop = lambda _: False) -> Iterator[SSAValue]:
-    """Yield `values` and all that is made of them, up to values at which the slice stops."""
+    """Yield `values` and all that is computed from them, up to values at which the slice stops."""
     return reached(values, lambda value: () if stop(value) else makes(value))
 
 
@@ -211,29 +211,29 @@ State = TypeVar("State")
 
 
 class Domain(Protocol[State]):
-    """What an analysis knows of values, and how that follows from other values.
+    """The facts that an analysis computes about values, and how they follow from other values.
 
-    A state becomes only less certain by a join, and that finitely often.
+    A join makes a state less certain, and can do so only finitely often.
     """
 
     @property
     def entry(self) -> Mapping[SSAValue, State]:
-        """What is known of values from outside: arguments of functions."""
+        """The fact about values from outside: arguments of functions."""
 
     def transfer(
         self, op: Operation, states: Mapping[SSAValue, State]
     ) -> Iterable[tuple[SSAValue, State]]:
         """(value, state) for values that `op` computes or decides: its results, and arguments of
-        its blocks and successors. Values whose sources have no state yet are left out, and so is
-        what `op` hands on.
+        its blocks and successors. Values whose sources have no state yet are left out, and so are
+        values that `op` passes on.
         """
 
     def join(self, left: State, right: State) -> State:
-        """What holds of a value that is either."""
+        """The state of a value that has either state."""
 
 
 def analyze(operations: Iterable[Operation], domain: Domain[State]) -> dict[SSAValue, State]:
-    """What a domain knows of each value of some operations, whatever way control takes."""
+    """Return the state of each value of some operations, whichever path control takes."""
     states = dict(domain.entry)
     steps = [(op, tuple(handed_on(op))) for op in operations]
     changed = True

@@ -456,7 +456,7 @@ class YieldOp(IRDLOperation):
 
 
 class ConditionOp(IRDLOperation):
-    """Ends the first region of `scf.while`: goes on while `condition` holds."""
+    """Ends the first region of `scf.while`: continues while `condition` holds."""
 
     name = "scf.condition"
     traits = traits_def(IsTerminator(), NoMemoryEffect())
@@ -483,7 +483,7 @@ class ForOp(IRDLOperation):
 
 
 class IfOp(IRDLOperation):
-    """A branch; the second region is empty where there is no `else`."""
+    """A branch; the second region is empty if there is no `else`."""
 
     name = "scf.if"
     traits = traits_def(RecursiveMemoryEffect())

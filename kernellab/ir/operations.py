@@ -1,8 +1,8 @@
-"""What the operations of all dialects share: their traits, their shapes, their names, and where in
-the user's source they come from.
+"""The common parts of the operations of all dialects: traits, shapes, names, and their places in
+the user's source.
 
 A trait is a fact about operations that several packages need, stated once on the class.
-What an operation does to memory is said MLIR's way, by the effects among its traits:
+An operation's effects on memory are traits, as in MLIR:
 `NoMemoryEffect`, or reads and writes of a kind of memory. A class without any may do everything.
 """
 
@@ -37,7 +37,7 @@ Effect = Literal["load", "store", "atomic"]
 
 
 def trait_of(op: Operation, trait: type[Trait]) -> Trait | None:
-    """The trait of that kind that an operation's class has, or None; looked up once a class."""
+    """The trait of that kind that an operation's class has, or None; looked up once per class."""
     return cast("Trait | None", _trait_of(op.__class__, trait))
 
 
@@ -60,7 +60,7 @@ def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
 
 
 class Elementwise(OpTrait):
-    """Each element of a result is computed from the operands' elements at its place alone."""
+    """Each element of a result is computed only from the operands' elements at its place."""
 
 
 class DotLike(OpTrait):
@@ -72,7 +72,7 @@ class RegionsOfElements(OpTrait):
 
 
 class VariesByProgram(OpTrait):
-    """Its results may differ from program to program where its operands do not."""
+    """Its results may differ between programs even if its operands do not."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ReadsIntegers(OpTrait):
 
 
 class KeepsSign(OpTrait):
-    """Gives the same bits whether integers have a sign or not; its result has one if they have."""
+    """Returns the same bits for signed and unsigned integers; its result is signed if they are."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class KeepsElements(MovesElements):
 
 @dataclass(frozen=True)
 class Memory(Resource):
-    """A kind of memory: "global memory", which tensors lie in and all programs of a launch see;
+    """A kind of memory: "global memory", which tensors are in and all programs of a launch see;
     "shared memory", a program's own on the chip, mbarriers in it; "tensor memory", Blackwell's for
     accumulators.
     """
@@ -169,7 +169,7 @@ class Ordered(_EffectOnResource):
 
 
 class PureWhenMarked(MemoryEffect):
-    """Code from elsewhere: where its property `pure` does not say otherwise, it may do
+    """Code from elsewhere: unless its property `pure` says otherwise, it may do
     everything.
     """
 
@@ -186,13 +186,13 @@ loads, TMA stores, wgmma, tcgen05's products and copies."""
 
 @dataclass(frozen=True)
 class OfQueue(OpTrait):
-    """Has to do with the operations of a queue."""
+    """Concerns the operations of a queue."""
 
     queue: Queue
 
 
 class Asynchronous(OfQueue):
-    """Goes on in the queue after it was issued, until something waits for it."""
+    """Continues in the queue after its issue, until something waits for it."""
 
 
 class Commits(OfQueue):
@@ -204,11 +204,11 @@ class Counts(OfQueue):
 
 
 class WaitsFor(OfQueue):
-    """Waits until no more than the last groups of the queue go on."""
+    """Waits until at most the last groups of the queue are in flight."""
 
 
 class OrdersWarpGroups(OpTrait):
-    """By these, groups of warps that run separate code order what they do."""
+    """Orders the work of groups of warps that run separate code."""
 
 
 class Atomic(OpTrait):
@@ -217,12 +217,12 @@ class Atomic(OpTrait):
 
 @dataclass(frozen=True)
 class GlobalAccess(OpTrait):
-    """Accesses global memory, where operands say; whether it reads, writes or both is said by
-    `GlobalRead` and `GlobalWrite`.
+    """Accesses global memory at its operands' addresses; `GlobalRead` and `GlobalWrite` say whether
+    it reads, writes or both.
 
     Attributes:
         base: name of the operand that is the pointer, the tile of pointers, or the descriptor.
-        where: names of the operands that say which elements: pointers, and offsets from one;
+        where: names of the operands that select the elements: pointers, offsets from one, or
             indices of a descriptor.
         mask: name of the operand that switches lanes off, if there is one.
         value: name of the operand that is written, or combined with what is there.
@@ -238,15 +238,15 @@ class GlobalAccess(OpTrait):
         return cast(SSAValue, getattr(op, self.base))
 
     def indices_of(self, op: Operation) -> tuple[SSAValue, ...]:
-        """What says which elements; of a pointer and offsets, both."""
+        """The operands that select the elements; both a pointer and its offsets."""
         return _operands(op, self.where)
 
     def mask_of(self, op: Operation) -> SSAValue | None:
-        """The mask, or None where all lanes are on."""
+        """The mask, or None if all lanes are on."""
         return cast("SSAValue | None", getattr(op, self.mask)) if self.mask else None
 
     def value_of(self, op: Operation) -> SSAValue | None:
-        """What is written, or None of a load."""
+        """The value that is written, or None for a load."""
         return cast(SSAValue, getattr(op, self.value)) if self.value else None
 
 
@@ -274,7 +274,7 @@ class DescriptorAccess(GlobalAccess):
 
 
 def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
-    """The operands of these names; some stand for several."""
+    """The operands of these names; some names have several."""
     values: list[SSAValue] = []
     for name in names:
         operand = getattr(op, name)
@@ -287,7 +287,7 @@ def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
 
 def global_effect(op: Operation) -> Effect | None:
     """What an operation does to global memory: "load", "store", or "atomic", which is both;
-    None where it does nothing that is known.
+    None if it does nothing that is known.
     """
     if has(op, GlobalRead):
         return "atomic" if has(op, GlobalWrite) else "load"
@@ -295,8 +295,8 @@ def global_effect(op: Operation) -> Effect | None:
 
 
 def may_do_anything(op: Operation) -> bool:
-    """Return whether it is unknown what an operation itself does to memory. Operations in its
-    regions are separate.
+    """Return whether an operation's own effects on memory are unknown, without those of operations
+    in its regions.
     """
     return not has(op, RecursiveMemoryEffect) and get_effects(op) is None
 
@@ -315,7 +315,7 @@ def stays_where_it_is(kind: type[Operation]) -> bool:
 
 
 def parents(op: Operation) -> Iterator[Operation]:
-    """The operations around one, the innermost first."""
+    """The operations around an operation, the innermost first."""
     parent = op.parent_op()
     while parent is not None:
         yield parent
@@ -323,7 +323,7 @@ def parents(op: Operation) -> Iterator[Operation]:
 
 
 def function_of_elements(op: Operation) -> Operation | None:
-    """Return the operation in whose `RegionsOfElements` another one is."""
+    """Return the operation whose `RegionsOfElements` contain another one."""
     return next((parent for parent in parents(op) if has(parent, RegionsOfElements)), None)
 
 
@@ -332,11 +332,9 @@ def in_region_of_elements(op: Operation) -> bool:
     return function_of_elements(op) is not None
 
 
-# The shapes that many operations share: one operand, two operands, and what an operation is
-# called, and how a dialect is collected.
-#
-# xDSL puts the operands of a base class after those of the class itself: a class with operands
-# inherits none.
+# Base classes for common shapes (one operand, two operands), the names of operations, and how a
+# dialect is collected.  xDSL puts the operands of a base class after those of the class itself: a
+# class with operands inherits none.
 
 
 class UnaryOperation(irdl.IRDLOperation, ABC):
@@ -392,7 +390,7 @@ class FloatBinaryOperation(ElementwiseBinary, ABC):
 
 
 def operation_name(op: Operation) -> str:
-    """An operation's name, "tt.load"; also of one that no class here stands for."""
+    """An operation's name, "tt.load"; also of one without a class here."""
     return op.op_name.data if isinstance(op, builtin.UnregisteredOp) else op.name
 
 
@@ -459,7 +457,7 @@ def argument_name(argument: BlockArgument) -> str | None:
     """The kernel's name for a parameter or a loop's variable, or None.
 
     MLIR prints a name that is not ASCII otherwise (`%_CEB1` for "α"): its location has it as it is.
-    What has none it calls `%arg3`. The variable of a loop that a pass has made anew lies where the
+    What has none it calls `%arg3`. The variable of a loop that a pass has made anew is where the
     loop does, at the names of the loop's results: none is its own.
     """
     loop = argument.block.parent_op()

@@ -45,8 +45,8 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 from kernellab.common.text import string_of_ir
 from kernellab.ir import amd, mlir, tt, ttg, ttng
 
-# xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read, and what a long module
-# repeats.
+# xDSL's parser, extended for output of MLIR that xDSL 0.74 does not read, and with a memory for
+# texts that a long module repeats.
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
 """A type as it is written in the text, brackets nested up to three deep;
@@ -55,7 +55,7 @@ _SIGNATURE_TEXT = re.compile(r"\([^\n]*?(?= loc\(|\n)")
 """An op's operand and result types, which MLIR prints on one line before the location."""
 _ALIAS_LOCATION = re.compile(r"loc\((#[\w$]+)\)")
 _PROPERTIES_TEXT = re.compile(r"<\{[^\n{}\"]*\}>")
-"""An op's properties, where no value among them has strings or braces."""
+"""An op's properties, if no value among them has strings or braces."""
 _OPERATION_TEXT = re.compile(
     rf"\(((?:%[\w$.-]+(?:, (?=%))?)*)\)(?: ({_PROPERTIES_TEXT.pattern}))?"
     rf" : ({_SIGNATURE_TEXT.pattern}) {_ALIAS_LOCATION.pattern}"
@@ -73,12 +73,12 @@ _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$]*[.<])")
 
 _MOST_KNOWN = 10_000
 _known_everywhere: dict[str, Any] = {}
-"""What texts without aliases were read as: the same in every module."""
+"""The results of reading texts without aliases, which are the same in every module."""
 
 
 @dataclass
 class _FloatBits(AttrParser._TensorLiteralElement):
-    """A hexadecimal element of a dense literal: of a float it gives the bits, not the value."""
+    """A hexadecimal element of a dense literal: for a float it is the bits, not the value."""
 
     def to_type(
         self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType
@@ -107,7 +107,7 @@ class ModuleParser(Parser):
     """Reads MLIR's generic form.
 
     Beyond xDSL's own parser it reads strings that are not ASCII, hexadecimal floats in dense
-    literals, fused locations with metadata, and aliases inside attributes that no one registered.
+    literals, fused locations with metadata, and aliases inside unregistered attributes.
     Types, signatures and properties that were read once are looked up by their text, and an op on
     one line is matched as a whole: xDSL's lexer takes most of the time of reading a module.
     """
@@ -119,7 +119,7 @@ class ModuleParser(Parser):
         self._known: dict[str, Any] = {}
 
     def _recall(self, text: str) -> Any:
-        """What a text was read as before; None where it was not read."""
+        """The earlier result of reading a text; None if it was not read."""
         known = _known_everywhere.get(text)
         return self._known.get(text) if known is None else known
 
@@ -135,7 +135,7 @@ class ModuleParser(Parser):
         _known_everywhere[match.group()] = read
 
     def _looked_up(self, pattern: re.Pattern[str], read: Callable[[], Any]) -> Any:
-        """What is read next, or was read before of the same text."""
+        """Read the next element, or return the earlier result for the same text."""
         match = pattern.match(self._text, self._current_token.span.start)
         known = None if match is None else self._recall(match.group())
         if match is not None and known is not None:
@@ -194,7 +194,7 @@ class ModuleParser(Parser):
             self._resume_from(match.end())
 
     def _location_of(self, match: re.Match[str]) -> LocationAttr | None:
-        """The location that an alias is defined as; None where the definition is not valid."""
+        """The location that an alias is defined as; None if the definition is not valid."""
         alias, text, line, column, *names = match.groups()
         known = self.attribute_aliases
         if alias in known or not all(name in known for name in names if name):
@@ -289,9 +289,9 @@ _NAME_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w.$-]*')
 def read_module(text: str) -> builtin.ModuleOp:
     """The module that `text`, MLIR's generic form, describes.
 
-    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op
-    stays generic; so do types and attributes. Nothing is refused for being unknown. Raises
-    xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
+    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes; every other op,
+    and its types and attributes, stays generic. Unknown ones are not refused. Raises
+    xdsl.utils.exceptions.ParseError if the text is not MLIR's generic form.
     """
     return ModuleParser(context(), in_order_of_use(text)).parse_module()
 
@@ -300,7 +300,7 @@ def read_attribute(text: str) -> Attribute:
     """The attribute or type that `text` spells out:
     "#ttg.slice<{dim = 1, parent = #ttg.blocked<...>}>", "!tt.ptr<f16>".
 
-    Raises xdsl.utils.exceptions.ParseError where the text is neither.
+    Raises xdsl.utils.exceptions.ParseError if the text is neither.
     """
     parser = ModuleParser(context(), text)
     return parser.parse_type() if text.startswith("!") else parser.parse_attribute()
@@ -308,7 +308,7 @@ def read_attribute(text: str) -> Attribute:
 
 @cache
 def context() -> Context:
-    """The dialects that have typed classes here; what else comes along stays generic."""
+    """A context of the dialects that have typed classes here; everything else stays generic."""
     known = Context(allow_unregistered=True)
     known.load_dialect(builtin.Builtin)
     for dialect in (

@@ -95,7 +95,7 @@ class InlinedCallOp(IRDLOperation):
 
 
 class GridOperation(IRDLOperation, ABC):
-    """A question about the grid; `axis` is 0, 1 or 2."""
+    """A query of the grid; `axis` is 0, 1 or 2."""
 
     traits = traits_def(NoMemoryEffect())
     axis = prop_def(builtin.IntegerAttr)
@@ -218,7 +218,7 @@ class AddPtrOp(IRDLOperation):
 
 
 class LoadOp(IRDLOperation):
-    """Lanes whose mask is off give `other`, or a value that does not matter."""
+    """A load; lanes whose mask is off have `other`, or an undefined value."""
 
     name = "tt.load"
     traits = traits_def(GlobalRead(), PointerAccess(mask="mask"))
@@ -246,7 +246,7 @@ class StoreOp(IRDLOperation):
 
 
 class AtomicRMWOp(IRDLOperation):
-    """Read, modify, write; the result is what was there before. `operation` is a number:
+    """Read, modify, write; the result is the old value. `operation` is a number:
     see `ATOMIC_OPERATIONS`.
     """
 
@@ -270,7 +270,7 @@ ATOMIC_OPERATIONS = (
 
 
 class AtomicCASOp(IRDLOperation):
-    """Compare and swap; the result is what was there before."""
+    """Compare and swap; the result is the old value."""
 
     name = "tt.atomic_cas"
     traits = traits_def(GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(value="value"))
@@ -352,7 +352,7 @@ class MakeTensorDescOp(IRDLOperation):
 
 
 PADDINGS = ("", "zero", "nan")
-"""What lies outside a descriptor's tensor reads as, by number (MLIR numbers them from 1)."""
+"""The value of elements outside a descriptor's tensor, by number (MLIR numbers them from 1)."""
 
 
 class DescriptorLoadOp(IRDLOperation):

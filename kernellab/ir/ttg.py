@@ -80,7 +80,7 @@ class Fp4ToFpOp(operations.UnaryOperation):
 
 
 class LocalAllocOp(IRDLOperation):
-    """Shared memory for one tile, filled with `source` where there is one."""
+    """Shared memory for one tile, filled with `source` if there is one."""
 
     name = "ttg.local_alloc"
     traits = traits_def(MemoryAllocEffect(), operations.SharedWrite(), operations.VariesByProgram())
@@ -267,7 +267,7 @@ class WarpSpecializeOp(IRDLOperation):
 
     @property
     def default(self) -> Region:
-        """What the default group runs."""
+        """The code of the default group."""
         return self.regions[0]
 
     @property
@@ -276,7 +276,7 @@ class WarpSpecializeOp(IRDLOperation):
 
     @property
     def captured(self) -> tuple[SSAValue, ...]:
-        """What each partition is given, in order; this operation's operands up to Triton 3.6."""
+        """The arguments of each partition, in order; this operation's operands up to Triton 3.6."""
         return tuple(self._holder.operands or self.captures)
 
     @property

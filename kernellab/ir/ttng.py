@@ -65,7 +65,7 @@ class WarpGroupDotOp(IRDLOperation):
 
     @property
     def completes_later(self) -> bool:
-        """Whether it goes on until something waits for it."""
+        """Whether it continues until something waits for it."""
         return is_set(self.is_async)
 
 
@@ -146,7 +146,7 @@ class AsyncCopyMbarrierArriveOp(IRDLOperation):
 
 
 class FenceAsyncSharedOp(IRDLOperation):
-    """What was written to shared memory becomes visible to TMA and the tensor cores."""
+    """Make writes to shared memory visible to TMA and the tensor cores."""
 
     name = "ttng.fence_async_shared"
     traits = traits_def(Ordered(), OrdersWarpGroups())
@@ -198,7 +198,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 
     @property
     def descriptor(self) -> SSAValue:
-        """What says where the tensor lies."""
+        """The operand that has the tensor's address."""
         return self.arguments[0]
 
     @property
@@ -323,7 +323,7 @@ class TensormapCreateOp(IRDLOperation):
 
 
 class TensormapFenceproxyAcquireOp(IRDLOperation):
-    """What was written of a descriptor becomes visible to TMA."""
+    """Make writes to a descriptor visible to TMA."""
 
     name = "ttng.tensormap_fenceproxy_acquire"
     traits = traits_def(Ordered())
@@ -334,7 +334,7 @@ class TensormapFenceproxyAcquireOp(IRDLOperation):
 
 
 class TmemAllocOp(IRDLOperation):
-    """Tensor memory for one tile, filled with `source` where there is one."""
+    """Tensor memory for one tile, filled with `source` if there is one."""
 
     name = "ttng.tmem_alloc"
     traits = traits_def(MemoryAllocEffect(), TensorWrite(), VariesByProgram())
@@ -367,7 +367,7 @@ class TmemLoadOp(IRDLOperation):
 
     @property
     def token(self) -> SSAValue | None:
-        """What orders later accesses after this one, or None."""
+        """The token that orders later accesses after this one, or None."""
         tokens = [value for value in self.final if isinstance(value.type, AsyncTokenType)]
         return tokens[0] if tokens else None
 
@@ -410,7 +410,7 @@ class TmemSubsliceOp(IRDLOperation):
 
 
 class TmemCopyOp(IRDLOperation):
-    """Shared memory to tensor memory."""
+    """Copy shared memory to tensor memory."""
 
     name = "ttng.tmem_copy"
     traits = traits_def(SharedRead(), TensorWrite(), Asynchronous("tcgen05"))
@@ -521,8 +521,8 @@ def multicast_tiles(op: Operation) -> tuple[SSAValue, ...]:
 
 
 def arrivals_of_commit(op: TensorCoreOp | Tcgen5CommitOp, ctas: int) -> int:
-    """The arrivals at each barrier, with those of the other CTAs of a cluster: all that share one
-    of the tiles, of a pair that multiplies together only the first.
+    """The arrivals at each barrier, including those of other CTAs of the cluster that share one of
+    the tiles. Of a pair that multiplies together, only the first CTA arrives.
     """
     shared = [tile.type for tile in multicast_tiles(op)]
     shift = int(is_set(op.properties.get("two_ctas")))

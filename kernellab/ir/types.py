@@ -1,4 +1,4 @@
-"""Triton's types and layouts as xDSL attributes, and what NumPy calls the elements of a type."""
+"""Triton's types and layouts as xDSL attributes, and the NumPy dtypes of their elements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     """`!ttg.memdesc<2x128x64xf16, #shared, #smem, mutable, 3x128x64>`:
     a tile in shared or tensor memory.
 
-    The last shape is the allocation's, where this is a part of it.
+    The last shape is the allocation's, if this is a part of it.
     """
 
     name = "ttg.memdesc"
@@ -58,7 +58,7 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     encoding: Attribute
     memory_space: Attribute
     mutability: builtin.IntAttr
-    """1 where the tile may be written."""
+    """1 if the tile may be written."""
     allocation: builtin.ArrayAttr[builtin.IntAttr]
 
     @property
@@ -153,7 +153,7 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute):
     block: builtin.TensorType[Attribute]
     """Shape, element type and, once it is decided, the layout in shared memory of one block."""
     spelling: builtin.StringAttr
-    """ "tensor<" where the text has that word, else "<"."""
+    """ "tensor<" if the text has that word, else "<"."""
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
@@ -232,7 +232,7 @@ def is_pointer(type: Attribute) -> bool:
 
 
 def is_float(value: SSAValue) -> bool:
-    """True for tiles and scalars of a floating-point type; not for what leads to memory."""
+    """True for tiles and scalars of a floating-point type; not for pointers and descriptors."""
     if is_pointer(value.type) or isinstance(value.type, TensorDescType | MemDescType):
         return False
     return dtype(value.type).kind not in "iub"
@@ -242,9 +242,9 @@ def is_float(value: SSAValue) -> bool:
 def dtype(type: Attribute) -> numpy.dtype:
     """The NumPy (or ml_dtypes) dtype of a value's elements.
 
-    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer
+    Integers are signless in MLIR, except a descriptor's; all are stored as signed. A pointer
     is an int64; an asynchronous token, which holds nothing, an int8. Raises KeyError for a type
-    that NumPy has no word for.
+    without a NumPy dtype.
     """
     element = element_type(type)
     if isinstance(element, PointerType):
@@ -277,12 +277,12 @@ def bit_width(element: Attribute) -> int:
 # Triton's layouts as typed attributes: `#ttg.blocked<{sizePerThread = [1, 4], ...}>` and its
 # kin.
 #
-# An encoding keeps every field that MLIR printed, in order, known or not, so that it prints back
-# as it was read whatever the version of Triton; a class names the fields that code asks for. To
-# add an encoding, add a class with MLIR's name and its fields.
+# An encoding keeps every field that MLIR printed, in order, known or not, so that it prints as it
+# was read with every version of Triton; a class names the fields that code reads. To add an
+# encoding, add a class with MLIR's name and its fields.
 
 Value: TypeAlias = "bool | int | str | Attribute | tuple[Value, ...] | Fields"
-"""What a field may hold; a keyword without quotes is a str, a string is a StringAttr."""
+"""The values of a field; a keyword without quotes is a str, a string is a StringAttr."""
 Bases = tuple[tuple[int, ...], ...]
 """Basis vectors of a linear layout: where the powers of two of one input dimension lead."""
 
@@ -456,8 +456,8 @@ class LinearEncoding(Encoding):
 
 @irdl_attr_definition
 class SliceEncoding(Encoding):
-    """The parent layout without one dimension: what a reduction along it leaves,
-    what expand_dims takes.
+    """The parent layout without one dimension: the result of a reduction along it, the operand of
+    expand_dims.
     """
 
     name = "ttg.slice"
@@ -509,7 +509,7 @@ class AmdWmmaEncoding(Encoding):
     instruction_shape = Field[tuple[int, ...]]("instrShape", (16, 16, 16))
 
 
-# Shared memory: which element lies at which offset
+# Shared memory: which element is at which offset
 
 
 @irdl_attr_definition
@@ -575,7 +575,7 @@ _PADDINGS = "paddings"
 
 @irdl_attr_definition
 class PaddedSharedEncoding(Encoding):
-    """A layout with elements left free: after every `interval` elements, `padding` of them."""
+    """A layout with unused elements: `padding` of them after every `interval` elements."""
 
     name = "ttg.padded_shared"
     paddings = Field[tuple[tuple[int, int], ...]](_PADDINGS)

@@ -39,7 +39,7 @@ _SLACK = 1.02
 
 @dataclass(frozen=True)
 class KernelCost(JudgedKernel):
-    """What a launch of a kernel costs on a target; sizes are None where they are not known.
+    """The costs of a kernel's launch on a target; sizes are None if they are not known.
 
     Attributes:
         instructions: of the machine code.

@@ -1,4 +1,4 @@
-"""The cases that a submission is judged on: those that were given, others made of them, and their
+"""The cases that a submission is judged on: the given ones, others derived from them, and their
 tensors as the storages of a record.
 """
 
@@ -21,7 +21,7 @@ from kernellab.records.display import described
 from kernellab.triton_api.compilation import DESCRIPTORS
 
 UNSEEN = ("values", "shapes", "strides")
-"""What the cases that are made differ in."""
+"""The properties in which generated cases differ."""
 
 _MOST_SIZES = 3
 
@@ -33,11 +33,11 @@ class JudgedCase:
     """The arguments of one call.
 
     Attributes:
-        words: what the case is called.
+        words: the name of the case.
         args, keywords: the arguments.
         grid: of a kernel's launch; None for a function.
         outputs: of a kernel's launch, the parameters of which it must write all elements.
-        is_made: whether it was made of a given case.
+        is_made: whether it was derived from a given case.
         original: the case that has the same tensors with other values; None if there is none.
         is_unforeseen: whether its values differ in every run, so that a submission that draws the
             inputs as the judge does cannot have results for them.
@@ -54,7 +54,7 @@ class JudgedCase:
 
     @classmethod
     def of(cls, given: Any, words: str) -> JudgedCase:
-        """Return the case of what a caller gave.
+        """Return the case for a caller's arguments.
 
         Raises:
             ArgumentError: its grid is not one, or its outputs are not tensors.
@@ -233,7 +233,7 @@ def _with_strides(case: JudgedCase) -> Iterator[JudgedCase]:
 
 @dataclass(frozen=True)
 class Reference:
-    """What gives the right results.
+    """The function that gives the right results.
 
     Attributes:
         function: is called with the arguments of a case.
@@ -247,7 +247,7 @@ class Reference:
 
     @classmethod
     def of(cls, reference: Any, init: tuple[Any, ...]) -> Reference:
-        """Return a reference; of a class, an object that is made of it with `init`."""
+        """Return a reference; of a class, an object that is made from it with `init`."""
         if not isinstance(reference, type):
             return cls(reference)
         try:

@@ -50,7 +50,7 @@ class SourcePart:
     Attributes:
         file: the name of the file that it runs as.
         text: the text.
-        only_definitions: whether of the text only what `definitions` returns runs.
+        only_definitions: whether only the part that `definitions` returns runs.
     """
 
     file: str
@@ -203,7 +203,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 # In the confined process: other people's code runs, and their kernel compiles to texts.
 #
-# Nothing that this process says is believed where it matters: it answers with JSON, and the
+# This process is not trusted: it answers with JSON, and the
 # modules in it are read, checked and run elsewhere.
 
 
@@ -213,15 +213,15 @@ Call = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """What a confined process is asked for.
+    """What a confined process is to compile.
 
     Attributes:
         code: other people's code.
         calls: the launches to compile the kernel for.
         target: the GPU to compile for.
         debug_info: whether to return the modules with debug records too, for stepping.
-        sources: what the kernel's source is replaced by, one after the other, each for a variant of
-            the kernel; without any, the kernel itself is compiled.
+        sources: the sources of variants, which replace the kernel's one after the other; without
+            any, the kernel itself is compiled.
     """
 
     code: Code
@@ -253,7 +253,7 @@ def _described(kernel: Any, request: Request) -> dict[str, Any]:
 
 
 def _variant(kernel: Any, source: str, request: Request) -> dict[str, Any] | None:
-    """Return what is answered for a variant of a kernel; None for one that is not a kernel."""
+    """Return the answer for a variant of a kernel; None if it is not a kernel."""
     try:
         return _described(triton_api.with_source(kernel, source), request)
     except Exception:  # of other people's Python, or of a source that is none
@@ -344,7 +344,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """Return what is said of launches to a confined process: no tensor, and no contents of any."""
+    """Return the description of launches for a confined process, without any tensors."""
     return [
         {name: map_tensors(value, operator.attrgetter("dtype")) for name, value in launch.items()}
         for launch in launches
@@ -450,7 +450,7 @@ def _watch(folder: str) -> None:
 
 
 def _written(folder: str) -> int:
-    """Return the bytes of the files in a folder, which others change meanwhile."""
+    """Return the bytes of the files in a folder, which another process may change meanwhile."""
     size = 0
     for path, _, names in os.walk(folder):
         for name in names:

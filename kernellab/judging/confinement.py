@@ -4,7 +4,7 @@ use more time and memory than its share.
 
 Linux enforces it: limits of resources (setrlimit(2)), a filter of system calls (seccomp(2)), a
 ruleset for files (landlock(7)), and fewer capabilities (capabilities(7)). None of them needs
-privileges. What a system without seccomp or Landlock allows, `unconfined` says.
+privileges. `unconfined` says what a system without seccomp or Landlock allows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def confine(folder: str, seconds: float) -> None:
         seconds: the processor time that it may use.
 
     Raises:
-        OSError: the system has what it takes, and refuses it.
+        OSError: the system supports the confinement, but refuses it.
     """
     _limit_resources(seconds)
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -45,15 +45,15 @@ def confine(folder: str, seconds: float) -> None:
 
 
 def end_on_process_calls() -> None:
-    """From now on, end this process with SIGSYS where it tries to start another or to use the
+    """From now on, end this process with SIGSYS if it tries to start another or to use the
     network; before, such a call failed with EPERM.
     """
     _install(_filter(_ENDED, _KILL))
 
 
 def unconfined() -> tuple[str, ...]:
-    """Return what this system does not refuse a confined process, in sentences; () where it refuses
-    all that it should.
+    """Return the actions that this system cannot refuse a confined process, in sentences; () if
+    there are none.
     """
     said = []
     if not _has_filters():
@@ -149,7 +149,7 @@ def _restrict_files(folder: str) -> None:
 
 
 def _landlock_version() -> int:
-    """Return the version of Landlock; less than 1 where the system has none."""
+    """Return the version of Landlock; less than 1 if the system has none."""
     return int(_libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
@@ -227,7 +227,7 @@ _ENDED = frozenset({"fork", "vfork", "execve", "execveat", "socket", "ptrace", "
 _CLONE3 = 435
 
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-"""What a filter returns (linux/seccomp.h)."""
+"""The return values of a filter (linux/seccomp.h)."""
 _LOAD, _EQUAL, _ANY_BIT, _GREATER, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 """Instructions of a filter (linux/bpf_common.h); `_GREATER` includes equality."""
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16

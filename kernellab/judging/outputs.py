@@ -162,7 +162,7 @@ def _tensors(outputs: Sequence[Any]) -> Iterator[Any]:
             yield from _tensors(output["items"])
 
 
-# What is said of them
+# What is said about them
 
 _MADE = (
     "This case was made of a given one. A function may refuse what it does not support by raising "

@@ -170,7 +170,7 @@ class HostRecorder(Interception):
 
     @property
     def _thread(self) -> Callable[[threading.Thread], None]:
-        """What a thread runs, whose operations are written down too."""
+        """Return the function of a thread, whose operations are written down too."""
         by_thread = threading.Thread.run
 
         def run(thread: threading.Thread) -> None:
@@ -213,7 +213,7 @@ class HostRecorder(Interception):
         return made
 
     def _instead(self, called: Any) -> str:
-        """Return what there is in place of a kernel or a function."""
+        """Describe the object in place of a kernel or a function."""
         code = self._request.code
         if isinstance(code, PackedKernel) or code.name in vars(sys.modules[MODULE]):
             return f"{described(called)} is neither a kernel nor a function"
@@ -326,11 +326,11 @@ class HostRecorder(Interception):
         raise TypeError(f"{type(value).__name__} is not a value that a judged launch may have")
 
     def is_fixed(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor holds the same whatever the inputs hold."""
+        """Return whether a tensor has the same contents for all inputs."""
         return self.number_of(tensor.untyped_storage()) in self._fixed
 
     def fix(self, tensor: torch.Tensor, is_fixed: bool) -> None:
-        """Note whether what was just written to a tensor is the same whatever the inputs hold."""
+        """Note whether the latest contents of a tensor are the same for all inputs."""
         storage = tensor.untyped_storage()
         if not is_fixed:
             self._fixed.discard(self.number_of(storage))
@@ -339,7 +339,7 @@ class HostRecorder(Interception):
 
     def constant(self, tensor: torch.Tensor) -> dict[str, Any]:
         """Return the step that sets a tensor. The addresses in it, such as those of a table of
-        pointers, are described by their storage and offset, as they differ where it is replayed.
+        pointers, are described by their storage and offset, because they differ in the replay.
         """
         content, pointers = tensor.detach().cpu().contiguous().clone(), []
         if content.dtype == torch.int64:
@@ -427,8 +427,9 @@ class HostRecorder(Interception):
 
 
 class _Compiled:
-    """What a launch or a `warmup` gives in place of Triton's compiled kernel. There is no machine
-    code here, for no assembler may run: its registers are the most that a thread may have.
+    """The result of a launch or a `warmup`, in place of Triton's compiled kernel. There is no
+    machine code here, because the assembler must not run: its registers are the most that a thread
+    may have.
     """
 
     def __init__(self, recorder: HostRecorder, kernel: Any, call: BoundCall) -> None:
@@ -483,9 +484,9 @@ def _nothing_is_timed() -> Iterator[None]:
 
 
 def _addresses_of_a_gpu() -> AbstractContextManager[None]:
-    """While active, tensors and storages say other addresses than they have, above those of any
-    process, as where the heap begins below 4 GiB a number may be an address, and Triton takes an
-    address for an int32.
+    """While active, tensors and storages report other addresses, above those of any process: if the
+    heap begins below 4 GiB, a number may be an address, and Triton treats such an address as an
+    int32.
     """
     own = torch.UntypedStorage.data_ptr
 
@@ -518,7 +519,7 @@ def _registrations(hook: Callable[[torch.nn.Module, str, Any], Any]) -> Iterator
 
 
 def _places_of_parameters(made_by: Any, constructor: Sequence[Any]) -> list[str]:
-    """Return the names of what a module registers, in the order in which it does."""
+    """Return the names of a module's parameters and buffers, in the order of their registration."""
     seen: list[tuple[torch.nn.Module, str]] = []
     with _registrations(lambda module, name, _: seen.append((module, name))):
         made = made_by(*constructor)
@@ -559,7 +560,7 @@ _FILLS = frozenset(
 )  # fmt: skip
 _COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous"})
 _LARGEST_CONSTANT = 1 << 20
-"""The most bytes of a tensor that no input has a part in, such as torch.arange(n) / 2."""
+"""The most bytes of a tensor that does not depend on inputs, such as torch.arange(n) / 2."""
 _READS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 _MOVES = frozenset(
     {"constant_pad_nd", "flip", "index", "index_select", "narrow_copy", "repeat", "roll", "rot90"}
@@ -569,7 +570,7 @@ say where to."""
 
 
 class _Operations(OperationMode):
-    """Hears of each operation of torch, and says whether it moves data, sets it or computes it."""
+    """Records for each operation of torch whether it moves data, sets it or computes it."""
 
     def __init__(self, recorder: HostRecorder) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from kernellab.records.launches import Difference
 STAGES = (
     "parses", "compiles", "runs", "safe", "right", "deterministic", "within budget",
 )  # fmt: skip
-"""What is examined, in this order; a verdict names the last stage that was passed."""
+"""The stages of judging, in this order; a verdict names the last stage that was passed."""
 
 SCHEMA = "kernellab.verdict/1"
 LARGEST = 8_000
@@ -27,7 +27,7 @@ LARGEST = 8_000
 
 @dataclass(frozen=True)
 class JudgedKernel:
-    """What a kernel of a submission takes on a target; None where it is not known.
+    """The resources of a submission's kernel on a target; None if they are not known.
 
     Attributes:
         occupancy: the part of a multiprocessor's warps that are at work at once, 0 to 1.

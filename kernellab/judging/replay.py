@@ -1,7 +1,7 @@
-"""In the judging process: what a submission did is done again with the real inputs, and each byte
-of memory has an origin, the line that wrote it last.
+"""In the judging process: a submission's steps are repeated with the real inputs, and each byte of
+memory has an origin, the line that wrote it last.
 
-Only launches, copies and fills are done again. What torch computed in the confined process is not
+Only launches, copies and fills are repeated. What torch computed in the confined process is not
 computed here: its memory holds NaN, and its origin says so.
 """
 
@@ -78,7 +78,7 @@ LARGEST_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Writer:
-    """What wrote a byte last.
+    """The last writer of a byte.
 
     Attributes:
         kind: a kernel's store, a fill, a function of torch, the input, or nothing.
@@ -176,11 +176,11 @@ class Memory:
 
 
 class Replay:
-    """The calls of a record, done again one after the other in one memory.
+    """The calls of a record, repeated one after the other in one memory.
 
     Attributes:
-        memory: what the calls work on.
-        computed: a value of torch's that a kernel loaded, as its writer; None if there is none.
+        memory: the memory of the calls.
+        computed: a value of torch that a kernel loaded, as its writer; None if there is none.
     """
 
     def __init__(self, record: Mapping[str, Any], target: Target, file: str) -> None:
@@ -194,7 +194,7 @@ class Replay:
         self._bases = [memory.ctypes.data for memory in self.memory.bytes]
 
     def setup(self) -> None:
-        """Do what the submission did before its first call, when its parameters are loaded."""
+        """Repeat the submission's steps before its first call, when its parameters are loaded."""
         for _ in self.steps(self._record["setup"], -1):
             pass
 

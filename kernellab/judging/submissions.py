@@ -80,7 +80,7 @@ def code_of(submission: Any, imports: Sequence[str] = ()) -> Code:
 
 
 def name_of(submission: Any) -> str:
-    """Return what a verdict calls a submission."""
+    """Return the name of a submission in a verdict."""
     return (
         submission
         if isinstance(submission, str)
@@ -103,7 +103,7 @@ class Refused(KernelLabError):
 
     @property
     def diagnostic(self) -> Diagnostic:
-        """What the front end said."""
+        """The front end's message."""
         return self._diagnostic
 
 
@@ -112,7 +112,7 @@ class Submission:
     """A kernel that was compiled in a confined process.
 
     Attributes:
-        kernel: what everything here takes for a kernel; None if there is none.
+        kernel: an object that can be used as a kernel; None if there is none.
         instead: what there is in place of a kernel.
         problem: what kept the code from running to its end, or the kernel from compiling at all.
     """
@@ -134,8 +134,8 @@ def submit(
 
     Args:
         code: the kernel, or the texts that define it.
-        launches: the arguments of each by parameter; the process learns numbers and dtypes, and no
-            contents of tensors.
+        launches: the arguments of each by parameter; the process receives numbers and dtypes, but
+            no contents of tensors.
         target: the GPU to compile for.
         seconds: how long all of it may take.
         debug_info: whether the kernel can be traced afterwards.
@@ -166,7 +166,7 @@ def variants(
         sources: of each variant the source that Triton compiles in place of the kernel's own.
 
     Returns:
-        For each source what everything here takes for a kernel, or None if there is none.
+        For each source an object that can be used as a kernel, or None if there is none.
 
     Raises:
         WorkerLost: no process could be started.

@@ -63,9 +63,7 @@ def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name, tensor) of every tensor among the arguments, also of those in tuples and behind
-    descriptors.
-    """
+    """Yield (name, tensor) of each argument's tensors, in tuples and behind descriptors too."""
     for name, value in values.items():
         if isinstance(value, tuple):
             yield from tensors_in({f"{name}[{place}]": item for place, item in enumerate(value)})

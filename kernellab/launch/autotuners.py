@@ -1,4 +1,4 @@
-"""Autotuned kernels: what Triton's autotuner measured on a GPU, and its choice where nothing can be
+"""Autotuned kernels: what Triton's autotuner measured on a GPU, and its choice if nothing can be
 timed.
 """
 
@@ -35,7 +35,7 @@ from kernellab.triton_api import Autotuner, Config, JITFunction
 
 @dataclass(frozen=True)
 class AutotunerTimings:
-    """What Triton's autotuner measured in one launch. Triton keeps it only until the next launch,
+    """The times of Triton's autotuner in one launch. Triton keeps it only until the next launch,
     and has no hook for it.
     """
 
@@ -52,7 +52,7 @@ class AutotunerTimings:
 
 @dataclass(frozen=True)
 class TunerFacts:
-    """What an autotuner does around the trials of its configs.
+    """The steps of an autotuner around the trials of its configs.
 
     Attributes:
         configs: its configs.
@@ -157,7 +157,7 @@ def _percentiles(times: float | Sequence[float]) -> Sequence[float]:
     return tuple(float(time) for time in times)
 
 
-# Autotuned kernels where nothing can be timed: Triton's own autotuner runs, and all configs
+# Autotuned kernels if nothing can be timed: Triton's own autotuner runs, and all configs
 # count as equally fast.
 
 
@@ -269,7 +269,7 @@ def launch_autotuned(
 
 @dataclass
 class UntimedChoice:
-    """Which config autotuned launches use where nothing can be timed.
+    """Which config autotuned launches use if nothing can be timed.
 
     Attributes:
         place: its place among the configs that are not pruned; the first that fits if it does not,

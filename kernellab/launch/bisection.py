@@ -38,13 +38,13 @@ class Bisection(PrintsAsCard):
     kernel: str
     target: str
     label: str | None
-    """The pass, "ttgir.pipeline"; None where no pass changes a result."""
+    """The pass, "ttgir.pipeline"; None if no pass changes a result."""
     lines: tuple[SourcePosition, ...]
     """The lines whose operations the pass rewrote."""
     differences: tuple[Difference, ...]
     """The arguments that differ."""
     failure: str
-    """The fault that the module after the pass has, "" where it runs to its end."""
+    """The fault that the module after the pass has, "" if it runs to its end."""
     compared_with: str
     """The pass whose module gave what is expected: the first that the interpreter can run."""
     modules: int
@@ -56,7 +56,7 @@ class Bisection(PrintsAsCard):
 
     @property
     def position(self) -> SourcePosition | None:
-        """The first of the rewritten lines; None where there is none."""
+        """The first of the rewritten lines; None if there is none."""
         return self.lines[0] if self.lines else None
 
 

@@ -1,8 +1,8 @@
-"""Tensors of the emulated GPU: what torch's functions and operations do for threads that are inside
-of `interpreted(answers="gpu")`.
+"""Tensors of the emulated GPU: torch's functions and operations in threads that are inside
+`interpreted(answers="gpu")`.
 
-Memory stays the CPU's; what is on "cuda" is a mark on its storage. Two modes of torch have tensors
-made, moved and queried accordingly. Private names of torch's are in `torch_api/`.
+Memory stays the CPU's; a mark on a storage says that it is on "cuda". Two modes of torch make, move
+and query tensors accordingly. Private names of torch's are in `torch_api/`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class GpuSession:
         target: the GPU.
         emulation: where launches go meanwhile.
         is_open: False once the context was left: threads that it started may live longer.
-        streams: the current stream of each thread, where it is not the default one.
-        generator: the GPU's default generator, once somebody asked for it.
+        streams: the current stream of each thread, if it is not the default one.
+        generator: the GPU's default generator, made on first use.
     """
 
     target: Target
@@ -70,9 +70,9 @@ _session: ContextVar[GpuSession | None] = ContextVar("kernellab_torch_cuda", def
 
 
 def current_session() -> GpuSession | None:
-    """The session that this thread (or asyncio task) is inside of; None where torch answers itself.
+    """The session that this thread (or asyncio task) is inside of; None if torch answers itself.
 
-    Where Triton is asked for the real GPU, there is no emulation, and no session either.
+    If Triton uses the real GPU, there is no emulation, and no session either.
     """
     session = _session.get()
     if session is None or not session.is_open or triton_api.current_emulation() is None:
@@ -89,7 +89,7 @@ def session_is(session: GpuSession | None) -> AbstractContextManager[object]:
 
 
 class StandIn(type(torch.Generator)):  # type: ignore[misc] # the metaclass of all of torch's
-    """A class in the place of torch's, `original`: outside it makes what that makes."""
+    """A class in the place of torch's `original`, of which it makes instances outside a session."""
 
     original: type[Any]
 
@@ -126,12 +126,12 @@ def names_gpu(device: Any) -> bool:
 
 
 def named(device: Any) -> torch.device:
-    """The device that a number, a name or a device means."""
+    """The device of a number, a name or a device."""
     return torch.device(GPU.type, device) if isinstance(device, int) else torch.device(device)
 
 
 Place = Literal["gpu", "pinned", None]
-"""Where a tensor's memory counts as being; None for the CPU's memory as it is."""
+"""The place of a tensor's memory; None for the CPU's ordinary memory."""
 
 _MARK = "kernellab_place"
 
@@ -142,19 +142,19 @@ def is_on_gpu(tensor: torch.Tensor) -> bool:
 
 
 def place_of_storage(storage: torch.UntypedStorage) -> Place:
-    """Where all tensors that share a storage count as being."""
+    """The place of all tensors that share a storage."""
     return getattr(storage, _MARK, None)
 
 
 def place(tensor: torch.Tensor, where: Place) -> None:
-    """Let a tensor, and all that share its storage, count as being there."""
+    """Place a tensor, and all that share its storage."""
     if tensor.is_cpu:
         for storage in _storages(tensor):
             place_storage(storage, where)
 
 
 def place_storage(storage: torch.UntypedStorage, where: Place) -> None:
-    """Let all tensors that share a storage count as being there."""
+    """Place all tensors that share a storage."""
     before = place_of_storage(storage)
     if before == where:
         return
@@ -173,7 +173,7 @@ def storages_of(*values: Any) -> set[int]:
 
 
 def share_place(result: Any, *sources: Any) -> None:
-    """Place on the GPU what was newly made out of a tensor that is there."""
+    """Place new results of a tensor on the GPU if the tensor is there."""
     made = list(nested_tensors(result))
     if made and any(map(is_on_gpu, nested_tensors(*sources))):
         before = storages_of(*sources)
@@ -200,7 +200,7 @@ def _place_of(tensor: torch.Tensor) -> Place:
 class Allocated:
     """How many bytes of storages count as being on the GPU, now and at most.
 
-    What dies is noted by a function that is not Python's, which no Ctrl-C can stop.
+    A function that is not Python's notes freed storages, so that Ctrl-C cannot stop it.
     """
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class Allocated:
 
     @property
     def bytes(self) -> int:
-        """Those that are there now."""
+        """The current bytes."""
         with self._lock:
             return self._settled()
 
@@ -226,13 +226,13 @@ class Allocated:
             self.peak = max(self.peak, self._settled())
 
     def forget(self, storage: torch.UntypedStorage) -> None:
-        """Count a storage no longer."""
+        """Stop counting a storage."""
         counted: Any = storage
         with self._lock:
             self._drop(counted.kernellab_counted)
 
     def reset_peak(self) -> None:
-        """Begin anew with the most."""
+        """Reset the peak to the current bytes."""
         self.peak = self.bytes
 
     def _settled(self) -> int:
@@ -250,7 +250,7 @@ allocated = Allocated()
 
 
 def traced(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What torch's tracing gives, which knows each tensor's device, but not the current GPU."""
+    """The result of torch's tracing, which knows each tensor's device, but not the current GPU."""
     if func is torch.Tensor.cuda and len(args) == 1 and kwargs.get("device") is None:
         kwargs["device"] = GPU
     elif func in _NEED_INDEX:
@@ -270,14 +270,13 @@ def _is_current_gpu(device: Any) -> bool:
     return isinstance(device, str | torch.device) and str(device) == GPU.type
 
 
-# Random numbers of the emulated GPU: as on a GPU, what a generator will give follows from a seed
-# and an offset, and the CPU's generator has no part in it. The numbers are other ones than a
-# GPU's.
+# Random numbers of the emulated GPU: as on a GPU, a generator's numbers follow from a seed and an
+# offset, independently of the CPU's generator. They differ from a GPU's numbers.
 
 
 _STEP = 4
-"""What one call adds to the offset, at least: Philox gives four numbers at once, and torch refuses
-offsets that are not a multiple of that."""
+"""The least number that one call adds to the offset: Philox gives four numbers at once, and torch
+refuses offsets that are not a multiple of that."""
 
 _WORD, _SPREAD = 2**64, 0x9E3779B97F4A7C15
 
@@ -303,25 +302,25 @@ class Generator(torch.Generator, metaclass=StandIn):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """Where it makes numbers."""
+        """The device of its numbers."""
         return GPU
 
     def manual_seed(self, seed: int) -> Generator:
-        """Begin anew."""
+        """Begin again with a seed."""
         self._seed, self._offset = int(seed) % _WORD, 0
         return self
 
     def seed(self) -> int:
-        """Begin anew, no one knows where."""
+        """Begin again with a random seed; return it."""
         self.manual_seed(super().seed())
         return self._seed
 
     def initial_seed(self) -> int:
-        """Where it began."""
+        """The seed."""
         return self._seed
 
     def get_offset(self) -> int:
-        """How far it has come since."""
+        """The offset since the seed."""
         return self._offset
 
     def set_offset(self, offset: int) -> Generator:
@@ -345,7 +344,7 @@ class Generator(torch.Generator, metaclass=StandIn):
         return self
 
     def clone_state(self) -> Generator:
-        """Another one that is as far."""
+        """A copy with the same state."""
         other: Generator = type(self)(GPU)
         return other.set_state(self.get_state())
 
@@ -386,15 +385,13 @@ class DefaultGenerators(Sequence[Any]):
         return self._all()[number]
 
 
-# What torch's functions do inside: "cuda" is taken for the CPU, and what is made there is
-# marked.
-#
-# A mode of torch's sees each call of a function, a method or an attribute of a tensor.
+# Torch's functions inside a session: "cuda" means the CPU, and tensors that are made there are
+# marked.  A mode of torch's sees each call of a function, a method or an attribute of a tensor.
 # KernelLab's own code is exempt: it needs the tensors' real devices.
 
 
 class GpuFunctions(TorchFunctionMode):  # type: ignore[misc]
-    """Takes the calls of torch's functions of threads that are inside."""
+    """Handles calls of torch's functions in threads that are inside."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -406,7 +403,7 @@ class GpuFunctions(TorchFunctionMode):  # type: ignore[misc]
 
 
 FUNCTIONS = GpuFunctions()
-"""The one that all threads have."""
+"""The mode that all threads share."""
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -417,9 +414,9 @@ def _is_ours(frame: FrameType) -> bool:
 def on_default_device(
     by_torch: Any, mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """How torch makes tensors on a default device, but that the GPU is one.
+    """Make tensors on a default device as torch does, which may be the GPU.
 
-    torch's own mode for that lies above ours or below it, where it sees what torch's functions
+    torch's own mode for that is above ours or below it, where it sees what torch's functions
     make within.
     """
     kwargs = kwargs or {}
@@ -433,7 +430,7 @@ def on_default_device(
 
 
 def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """A function's result, on the device that it names, or else where its arguments are."""
+    """A function's result, on the device that it names, or else on that of its arguments."""
     if func not in _QUESTIONS and is_traced(nested_tensors(args, kwargs)):
         return traced(func, args, kwargs)
     if isinstance(func, HigherOrderOperator):
@@ -478,7 +475,7 @@ def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
 
 
 def moved(tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
-    """A copy in the other place; gradients go back to where the tensor is."""
+    """A copy in the other place; gradients return to the tensor's place."""
     if tensor.requires_grad and torch.is_grad_enabled():
         move: Any = _Move.apply
         copy: torch.Tensor = move(tensor, to_gpu)
@@ -596,7 +593,7 @@ def _repr(tensor: torch.Tensor, **options: Any) -> str:
 
 
 def _of_memory(by_torch: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """What NumPy reads a tensor's memory by, which it cannot on a GPU."""
+    """Read a tensor's memory for NumPy, which is an error on a GPU."""
     if is_on_gpu(tensor):
         raise TypeError(
             f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the "
@@ -605,18 +602,18 @@ def _of_memory(by_torch: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -
     return by_torch(tensor, *args, **kwargs)
 
 
-# Going backward calls functions of other people, which need the mode as well.
+# A backward pass calls functions of other people, which need the mode as well.
 
 
 def seeing_gpu(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function whose own calls of torch's functions the mode sees, of threads inside."""
+    """Call a function; the mode sees its calls of torch's functions, in threads inside."""
     with FUNCTIONS if current_session() else nullcontext():
         return function(*args, **kwargs)
 
 
 @contextmanager
 def context_seeing_gpu(enter: Callable[..., Any], *args: Any) -> Iterator[Any]:
-    """A context within which the mode sees calls too, of threads that are inside."""
+    """A context in which the mode sees calls too, in threads that are inside."""
     with enter(*args) as value, FUNCTIONS if current_session() else nullcontext():
         yield value
 
@@ -682,7 +679,7 @@ def making(*, on_gpu: bool) -> AbstractContextManager[None]:
 
 
 class GpuOperations(OperationMode):
-    """Follows the operations of threads that are inside."""
+    """Follows the operations of the threads that are in the context."""
 
     supports_higher_order_operators = True
 
@@ -738,7 +735,7 @@ _TORCHS_OWN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "profile
 
 
 OPERATIONS = GpuOperations()
-"""The one that all threads have."""
+"""The mode that all threads share."""
 
 
 def made_unseen(by_torch: Any, kind: type[torch.Tensor], /, *args: Any, **kwargs: Any) -> Any:

@@ -292,8 +292,9 @@ def interpret(
     options: RunOptions,
     faults: interpreter.CollectedFaults | None = None,
 ) -> Run:
-    """Run a bound call on the interpreter, in place. With `faults`, the run goes on after accesses
-    out of bounds, which are collected there. Raises GridError, CompileError, UnsupportedOperation,
+    """Run a bound call on the interpreter, in place. With `faults`, the run continues after
+    accesses out of bounds, which are collected there. Raises GridError, CompileError,
+    UnsupportedOperation,
     KernelFault: as `interpreter.launch`; a CompileError too if a program does not fit on the GPU.
     """
     __tracebackhide__ = True

@@ -65,7 +65,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
     "cuda" are in the CPU's memory. If a library checks for a GPU while it is imported, import it
     inside.
 
-    With `on_fault="collect"`, a launch goes on after an access out of bounds, as a GPU often does.
+    With `on_fault="collect"`, launches continue after an access out of bounds, as a GPU often does.
     Reads give NaN, or integers of bytes 0xA5, and writes are dropped. `faults` of the object that
     the context yields lists the accesses, and so does the end of the context, on stderr.
 
@@ -138,7 +138,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         entered.close()
 
     def _stacks(self) -> list[ExitStack]:
-        """The stacks of this thread, several where a decorated function calls itself."""
+        """The stacks of this thread, several if a decorated function calls itself."""
         stacks: list[ExitStack] = vars(self._entered).setdefault("stacks", [])
         return stacks
 
@@ -163,7 +163,7 @@ functions.
 
 
 def _list(faults: CollectedFaults) -> None:
-    """Print the faults that launches went on after, if there are any."""
+    """Print the faults that launches continued after, if there are any."""
     if faults:
         print(faults, file=sys.stderr)
 
@@ -182,7 +182,7 @@ class Interception:
         self, target: Target, options: RunOptions = DEFAULT, faults: CollectedFaults | None = None
     ) -> None:
         """Describe `target`; `options` are those of launches that give none, and `faults` collects
-        accesses out of bounds, after which launches go on.
+        accesses out of bounds, after which launches continue.
         """
         self.target = target
         self._options = options
@@ -401,7 +401,7 @@ technical specifications)."""
 
 
 class InterpretedLaunch:
-    """What `kernel[grid](...)` gives inside `interpreted()`:
+    """The result of `kernel[grid](...)` inside `interpreted()`:
     the run, and all that Triton's compiled kernel has.
 
     The kernel is compiled for the emulated GPU when `asm`, `metadata`,

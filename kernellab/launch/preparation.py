@@ -94,7 +94,7 @@ class ResolvedArguments:
         return {**dict(zip(names, self._args, strict=False)), **self._keywords}
 
     def with_memory(self) -> dict[str, list[ResolvedArgument]]:
-        """What is behind each argument that has memory; several, of a tuple."""
+        """The tensors behind each argument that has memory; several for a tuple."""
         resolved = {name: list(_resolved([value])) for name, value in self.by_name().items()}
         return {name: parts for name, parts in resolved.items() if parts}
 
@@ -291,7 +291,7 @@ class EntryPoint:
 
 
 def refused(why: str) -> Mapping[str, str]:
-    """What `EntryPoint.refuses` is for a function that decides by itself how a kernel runs."""
+    """The `EntryPoint.refuses` of a function that decides by itself how a kernel runs."""
     return dict.fromkeys(("stage", "order", "seed", "bounds"), why)
 
 
@@ -432,7 +432,7 @@ def prepare_bound(
 
 
 def check_is_grid(grid: Any, entry_point: str, kernel: Any) -> None:
-    """Refuse a tensor in place of the grid, where a caller left the grid out."""
+    """Refuse a tensor in place of a grid that the caller left out."""
     if isinstance(grid, torch.Tensor) and (grid.numel() > 3 or grid.is_floating_point()):
         name = getattr(kernel, "__name__", "kernel")
         got = "a nested tensor" if grid.is_nested else f"a tensor of shape {tuple(grid.shape)}"
@@ -621,7 +621,7 @@ def _arguments_on_gpu(
     return originals, size
 
 
-# A launch that is bound, and not carried out: what `check`, `trace` and their likes are about.
+# A launch that is bound but not run: the subject of `check`, `trace` and similar functions.
 
 
 P = ParamSpec("P")

@@ -179,7 +179,7 @@ def _called(
         return function(
             *map(_copied, args), **{name: _copied(value) for name, value in keywords.items()}
         )
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         if usage is None:
             names = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
             advice = (

@@ -157,7 +157,7 @@ def _has_same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 _PIECE = 1 << 22
-"""So many elements are compared together: what is computed of them on the way takes memory."""
+"""The number of elements that are compared together: intermediate results take memory."""
 
 
 def pieces(shape: tuple[int, ...]) -> Iterator[Piece]:
@@ -296,7 +296,7 @@ def additions(terms: float) -> float:
 
 
 def unit_of(kind: Any) -> float:
-    """Return the largest relative error of one rounding to a floating-point dtype of NumPy's."""
+    """Return the largest relative error of one rounding to a floating-point dtype of NumPy."""
     return float(_finfo(kind).eps) / 2
 
 
@@ -349,7 +349,7 @@ class _Rounding:
 
     Attributes:
         format: a dtype, or the name of a precision.
-        times: how many roundings it is; infinity if that is not known.
+        times: how many roundings it is; infinity if it is not known.
     """
 
     format: Any

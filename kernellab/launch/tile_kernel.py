@@ -270,7 +270,7 @@ class TileKernel(JITFunction):
 
     @property
     def last_call(self) -> Launch | BoundCall | None:
-        """What the latest launch was compiled for, also one that a fault stopped;
+        """The specialization of the latest launch, also of one that a fault stopped;
         None before the first.
         """
         return self._stopped or self.last_launch

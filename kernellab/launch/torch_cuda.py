@@ -1,7 +1,7 @@
-"""`interpreted(answers="gpu")`: what torch says meanwhile, as if a GPU were there.
+"""`interpreted(answers="gpu")`: torch's answers, as if a GPU were there.
 
-`torch.cuda` answers for the target, in threads that are inside. What happens to tensors is in
-`cuda_tensors.py`. Private names of torch's are in `torch_api/`.
+`torch.cuda` describes the target, in threads that are inside. Tensors are in `cuda_tensors.py`.
+Private names of torch's are in `torch_api/`.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from kernellab.torch_api.emulation import (
     stated_default_device,
 )
 
-# What `torch.cuda.get_device_properties` says of a target.
+# What `torch.cuda.get_device_properties` says about a target.
 
 
 _STATIC_SHARED = 48 * 1024
-"""What a block may have without asking for more (CUDA C++ Programming Guide, "Shared Memory")."""
+"""The bytes that a block has without an opt-in (CUDA C++ Programming Guide, "Shared Memory")."""
 
 _MOST_THREADS = 1024
 """Of one block (CUDA C++ Programming Guide) or workgroup (AMDGPU backend: flat workgroup size)."""
 
 
 class DeviceProperties:
-    """As torch's, with the attributes that are known of the target."""
+    """Like torch's, with the known attributes of the target."""
 
     def __init__(self, target: Target) -> None:
-        """Gather what is known."""
+        """Collect the known attributes."""
         self._target = target
         self.name = device_name(target)
         self.major, self.minor = triton_api.compute_capability(target)
@@ -164,12 +164,12 @@ class Stream(metaclass=StandIn):
         return False
 
     def synchronize(self, *_: Any, **__: Any) -> None:
-        """All work is done, and every event has passed."""
+        """Return at once: all work is done, and every event has passed."""
 
     wait_event = wait_stream = synchronize
 
     def record_event(self, event: Event | None = None) -> Event:
-        """A moment: now."""
+        """Record the current time in an event."""
         event = Event(enable_timing=True) if event is None else event
         event.record(self)
         return event
@@ -193,7 +193,7 @@ class Stream(metaclass=StandIn):
 
 
 def default_stream() -> Stream:
-    """The stream that is current where no one chose another."""
+    """The default current stream."""
     stream = Stream()
     stream.stream_id = stream.cuda_stream = 0
     return stream
@@ -206,7 +206,7 @@ def current_stream(session: GpuSession) -> Stream:
 
 
 def set_stream(session: GpuSession, stream: Stream | None) -> None:
-    """Let it be this thread's current stream."""
+    """Make a stream this thread's current one."""
     if stream is not None:
         session.streams.current = stream
 
@@ -222,14 +222,14 @@ class Event(metaclass=StandIn):
         self._seconds: float | None = None
 
     def record(self, _stream: Stream | None = None) -> None:
-        """Let it be now."""
+        """Record the current time."""
         self._seconds = time.perf_counter()
 
     def query(self) -> bool:
         return True
 
     def synchronize(self, *_: Any, **__: Any) -> None:
-        """It has passed."""
+        """Return at once: the event has passed."""
 
     wait = synchronize
 
@@ -243,7 +243,7 @@ class Event(metaclass=StandIn):
 
 
 def refuse_graph(*_: Any, **__: Any) -> Any:
-    """What makes a graph, or uses one."""
+    """Refuse to make or use a CUDA graph."""
     raise UnsupportedOperation(
         "CUDA graphs are not emulated: each operation runs at once, and nothing is recorded.",
         advice="Call the function itself, without a graph.",
@@ -295,7 +295,7 @@ _DEVICE: dict[str, Answer] = {
 
 
 class _CudaRuntime:
-    """What `torch.cuda.cudart()` has."""
+    """The functions of `torch.cuda.cudart()`."""
 
     def __init__(self, session: GpuSession) -> None:
         self._session = session
@@ -306,7 +306,7 @@ class _CudaRuntime:
     cudaProfilerStop = cudaProfilerStart  # noqa: N815
 
     def cudaMemGetInfo(self, _device: int = 0) -> tuple[int, int]:  # noqa: N802
-        """Free bytes, and all."""
+        """The free bytes, and the total."""
         return _free_and_total(self._session)
 
 
@@ -413,7 +413,7 @@ STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
 
 
 def place_said(storage: Any) -> str | None:
-    """What a file says of where a storage is; None leaves it to torch."""
+    """The device of a storage that a file states; None leaves it to torch."""
     untyped = getattr(storage, "_untyped_storage", storage)
     is_there = current_session() is not None and place_of_storage(untyped) == "gpu"
     return str(GPU) if is_there else None
@@ -429,7 +429,7 @@ def back_in_place(storage: torch.UntypedStorage, said: str) -> torch.UntypedStor
     return storage
 
 
-# How a thread gets inside of a session: the one that opened it, and those that it starts.
+# How threads enter a session: the one that opened it, and those that it starts.
 
 
 class _Depth(threading.local):
@@ -460,7 +460,7 @@ def joined_by_this_thread(session: GpuSession) -> Iterator[None]:
 
 
 def start_inside(start: Callable[[threading.Thread], None], thread: threading.Thread) -> None:
-    """`threading.Thread.start`, but that a thread started inside is inside too."""
+    """`threading.Thread.start`, for which a thread that is started inside is inside too."""
     session = current_session()
     if session is not None:
         run: Any = functools.partial(_run_inside, session, thread, thread.run)
@@ -522,7 +522,7 @@ def _replacements() -> Iterator[Replacement]:
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
     yield _watched(torch, "compile", _compile)
     yield torch, "set_autocast_enabled", following(lambda: is_on_gpu if current_session() else None)
-    # `record_stream` takes no stream of ours.
+    # `record_stream` does not accept our streams.
     yield _watched(torch.Tensor, "record_stream", lambda *_: None)
     for module in (torch, torch.utils.dlpack):
         yield _watched(module, "from_dlpack", _from_dlpack)
@@ -589,12 +589,12 @@ def _watched(owner: Any, name: str, answer: Callable[..., Any]) -> Replacement:
 
 
 def _is_built(is_built: Callable[[], bool], _session: GpuSession) -> bool:
-    """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
+    """Whether torch was built for a GPU: torch itself continues to use what such a build has."""
     return is_built() or not sys._getframe(3).f_globals.get("__name__", "").startswith("torch.")
 
 
 def _untouched(_session: GpuSession, _mode: Any) -> bool:
-    """Whether tracing keeps off the GPU, as it does where there is none."""
+    """Whether tracing avoids the GPU, as it does without one."""
     return True
 
 
@@ -629,7 +629,7 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
 
     Args:
         target: the GPU.
-        emulation: where this thread's launches go already; those of its threads go there too.
+        emulation: the emulation that runs this thread's launches; those of its threads use it too.
     """
     let_operations_be_traced()
     session = GpuSession(target, emulation)

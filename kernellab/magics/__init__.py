@@ -64,7 +64,7 @@ def unload(shell: InteractiveShell) -> None:
 
 _stand_in: StandIn | None = None
 _is_looked_for = True
-"""Whether no one has looked yet whether there is a GPU."""
+"""Whether it is not yet known if there is a GPU."""
 
 
 def stand_in_for_gpu(cell: str) -> None:

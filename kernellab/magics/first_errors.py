@@ -31,7 +31,7 @@ class _Place:
 
     names: Mapping[str, Any]
     expression: str
-    """The expression that raised, as it is written; "" where no one knows."""
+    """The expression that raised, as it is written; "" if it is not known."""
 
 
 _Advice = Callable[["re.Match[str]", _Place], str]
@@ -70,7 +70,7 @@ _ADVICE: list[tuple[type[BaseException], re.Pattern[str], _Advice]] = [
 
 
 def advice_on(error: BaseException) -> str:
-    """What to do about an error that a cell ended with; "" where no one knows."""
+    """What to do about an error that a cell ended with; "" if it is not known."""
     for kind, pattern, advise in _ADVICE:
         if isinstance(error, kind) and (match := pattern.search(str(error))):
             place = _place_of(error)
@@ -200,7 +200,7 @@ _IMPORTS = {
 
 
 def _called(place: _Place, kind: type[Any]) -> str:
-    """The name, in an expression, of the first value of a kind; "" where there is none."""
+    """The name, in an expression, of the first value of a kind; "" if there is none."""
     tree = _parsed(place.expression)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Name) and isinstance(place.names.get(node.id), kind):

@@ -42,7 +42,7 @@ class RunningCell:
     header_line: int
     """The line of `text` that holds the magic, from 1; the body starts on the next."""
     result: Any
-    """IPython's ExecutionResult, or None where no cell runs (a script called the magic)."""
+    """IPython's ExecutionResult, or None if no cell runs (a script called the magic)."""
 
     def position(self, word: str = "") -> SourcePosition:
         """The magic's own line; with a column if `word` is on it."""

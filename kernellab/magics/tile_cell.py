@@ -1,4 +1,4 @@
-"""What `%%tilekernel` does with a cell: run it, compile its kernels, show their cards."""
+"""The steps of `%%tilekernel`: run the cell, compile its kernels, show their cards."""
 
 from __future__ import annotations
 

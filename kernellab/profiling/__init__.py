@@ -1,1 +1,1 @@
-"""What a launch costs: accesses to memory, counted without a GPU; what Nsight Compute measured."""
+"""The costs of a launch: counted accesses to memory; Nsight Compute's measurements."""

@@ -44,7 +44,7 @@ def can_show(record: Any) -> bool:
 
 
 def text_of(record: Any) -> str:
-    """What `print` writes of a record that has a card: the card as text."""
+    """Return what `print` writes of a record that has a card: the card as text."""
     return str(_card_of(record).text())
 
 
@@ -98,7 +98,7 @@ class PrintsAsCard(HasCard):
 
 
 def described(thing: Any) -> str:
-    """What something is, by its class: "a Tensor", "an int"."""
+    """Describe an object by its class: "a Tensor", "an int"."""
     name = type(thing).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 

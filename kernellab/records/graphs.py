@@ -27,7 +27,7 @@ LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]torch[/\\]"
     r"|[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
 )
-"""In the name of a file of torch's or of Python's standard library."""
+"""In the name of a file of torch or of Python's standard library."""
 
 
 def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
@@ -57,9 +57,9 @@ class GraphNode:
         args, kwargs: as the graph's text has them.
         shape: sizes, symbols as text; None if the value is not a tensor.
         dtype: "float32", ...; None if the value is not a tensor.
-        position: the user's line; None where torch kept none.
+        position: the user's line; None if torch kept none.
         modules: those of the model that it is in, the outermost first.
-        strides: in elements, symbols as text; None where they are unknown.
+        strides: in elements, symbols as text; None if they are unknown.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Level:
     Attributes:
         name: "fx", "joint", "aten", "prims", "post_grad".
         nodes: in order.
-        error: why the level is not there; "" where it is.
+        error: why the level is not there; "" if it is.
     """
 
     name: str
@@ -116,11 +116,11 @@ class Level:
 
 @dataclass(frozen=True)
 class GraphPass:
-    """One FX pass of Inductor's.
+    """One FX pass of Inductor.
 
     Attributes:
         stage: "pre_grad", "joint" or "post_grad".
-        before, after: the graph's text; both "" where the pass changed nothing.
+        before, after: the graph's text; both "" if the pass changed nothing.
     """
 
     name: str
@@ -149,7 +149,7 @@ class LoopBuffer:
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
         reads, writes: names of buffers.
         read_bytes, write_bytes: what it moves alone, as Inductor counts; None if unknown.
-        flops: Inductor's count; None where it has none.
+        flops: Inductor's count; None if it has none.
     """
 
     name: str
@@ -170,8 +170,8 @@ class Fusion:
 
     Attributes:
         first, second: the operations of each, "op0", "op0_op1".
-        reason: why not, in Inductor's words, with the operations "between"; "" where fused.
-        saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save; the
+        reason: why not, in Inductor's words, with the operations "between"; "" if fused.
+        saved_bytes: the memory traffic that fusing saves or would save, by Inductor's score; the
             bytes of buffers that both use whole, if they use none at the same indices.
     """
 
@@ -209,13 +209,13 @@ def kernel_names(functions: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as Inductor writes it, or a kernel of the user's, in the module that Inductor writes
+    """A kernel as Inductor writes it, or a kernel of the user, in the module that Inductor writes
     for it.
 
     Attributes:
         name: see `kernel_names`.
         source: the whole module: imports, decorators, the function.
-        operations: what it computes where it is launched first, by the scheduler's names.
+        operations: those of its first launch, by the scheduler's names.
         origins: names of nodes of the post-grad graph, of all its launches.
         variables: name in the kernel ("tmp3") -> name of the operation that it belongs to.
         reused: what it computes in each further launch, in the order of `operations`.
@@ -247,8 +247,8 @@ class GraphLaunch:
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
         is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
-        moved_bytes: read and written; Inductor's count; None where it has none.
-        flops: Inductor's count; None where it has none.
+        moved_bytes: read and written; Inductor's count; None if it has none.
+        flops: Inductor's count; None if it has none.
         mutated: of a user's kernel: parameter -> post-grad node to whose value it writes.
     """
 
@@ -262,7 +262,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward one; bytes None if unknown."""
+    """The tensors that the forward graph keeps for the backward graph; bytes None if unknown."""
 
     name: str
     shape: tuple[int | str, ...] | None
@@ -303,7 +303,7 @@ class LoweredGraph:
         groups: operations of each kernel, after fusion.
         kernels: in the order of the wrapper.
         launches: in order.
-        error: where it stopped and why; "" where it did not.
+        error: where it stopped and why; "" if it did not.
     """
 
     direction: str
@@ -340,11 +340,11 @@ class GraphBreak:
     """Where Dynamo stopped capturing.
 
     Attributes:
-        position: the user's line, also of a break in a function of torch's that it calls.
-        frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
+        position: the user's line, also of a break in a function of torch that it calls.
+        frame: "0/0", Dynamo's number of the frame and of its compilation; "" if unknown.
         resumes: whether Dynamo continues in a graph after the line; else Python runs the rest.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
-            on that no graph has; () also where the function's source is unknown.
+            on that no graph has; () also if the function's source is unknown.
         stack: the lines that led to it, the outermost first, with those of torch's functions.
     """
 
@@ -364,7 +364,7 @@ class GraphBreak:
 
     @property
     def rest(self) -> str:
-        """What runs without a graph afterwards; "" where Dynamo goes on."""
+        """What runs without a graph afterwards; "" if Dynamo continues."""
         if self.resumes:
             return ""
         if not self.uncompiled:
@@ -381,7 +381,7 @@ class Guard:
         frame: "0/0", Dynamo's number of the frame and of its compilation.
         kind: Dynamo's: "TENSOR_MATCH", "TYPE_MATCH", ...
         source: of what: "L['x']".
-        failed: how it failed, where that led to a recompilation; "" where it held.
+        failed: how it failed, where that led to a recompilation; "" if it held.
     """
 
     frame: str
@@ -398,9 +398,9 @@ class GuardFailure:
     Attributes:
         frame: "0/0", of the code that it guards.
         position: the user's line behind the guard, or the function's; None if not known.
-        old: the value that the code was compiled for; "" where unknown.
-        new: the value that it was called with; "" where unknown.
-        advice: what to change; "" where unknown.
+        old: the value that the code was compiled for; "" if unknown.
+        new: the value that it was called with; "" if unknown.
+        advice: what to change; "" if unknown.
     """
 
     frame: str
@@ -417,7 +417,7 @@ class GuardFailure:
 
     @property
     def values(self) -> str:
-        """The old and the new value in words; "" where the new one is unknown."""
+        """The old and the new value in words; "" if the new one is unknown."""
         if not self.new:
             return ""
         return f"was {self.old}, is {self.new}" if self.old else f"is {self.new}"
@@ -429,7 +429,7 @@ class SizeGuard:
 
     Attributes:
         condition: "x.shape[0] <= 100".
-        position: the user's line; None where torch kept none.
+        position: the user's line; None if torch kept none.
     """
 
     condition: str
@@ -452,7 +452,7 @@ class SizeSymbol:
         source: what it stands for: "x.shape[0]"; "" of a size that depends on values.
         value: what it was when the code was compiled; "" if it depends on values.
         range: the values that the code is for at first, without the guards: "[2, int_oo]".
-        position: the line where it was first used; None where torch kept none.
+        position: the line where it was first used; None if torch kept none.
         guards: the conditions on it that lines added, in order.
         fixed: the one value that it was specialized to; "" if it stayed a symbol.
         advice: what to mark or to change; "" if nothing is to be done.
@@ -489,7 +489,7 @@ class Recompilation:
 
     Attributes:
         frame: "0/1", Dynamo's number of the frame and of its new compilation.
-        function: the name of its function; "" where unknown.
+        function: the name of its function; "" if unknown.
         reason: the guards of all earlier compilations that did not hold, in a line.
     """
 
@@ -527,8 +527,8 @@ class GraphCapture:
 
     Attributes:
         gpu: the GPU that the code is for, as it was named.
-        target: "sm_90"; "" where the code is for no GPU.
-        error: what ended the capture before its end; "" where nothing did.
+        target: "sm_90"; "" if the code is for no GPU.
+        error: what ended the capture before its end; "" if nothing did.
         sources: file -> its text, of the files that positions name and that could be read.
         symbols: the symbolic sizes of all frames, in the order in which they were created.
     """

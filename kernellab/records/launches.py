@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Specialization:
-    """What one compilation of a kernel is specialized on.
+    """The values on which one compilation of a kernel is specialized.
 
     Paths are Triton's own: (2,) is the third parameter, (2, 0)
     the first element of a tuple given for it.
@@ -59,7 +59,7 @@ class Specialization:
     constants: Mapping[Path, Any]
     """Values compiled in: constexpr arguments, and integers equal to 1."""
     attributes: Mapping[Path, Any]
-    """What is promised of an argument, as Triton writes it: [["tt.divisibility", 16]]."""
+    """The promises about an argument, as Triton writes them: [["tt.divisibility", 16]]."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """Parameter name -> how its type is known."""
 
@@ -113,7 +113,7 @@ class BoundLaunch:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run was of: a kernel as defined then, and its specialization."""
+    """The kernel of a run, as it was defined then, and its specialization."""
 
     kernel: str
     definition: SourcePosition
@@ -165,7 +165,7 @@ class RunOptions:
     seed: int = 0
     """Chooses what is shuffled: equal seeds, equal orders."""
     bounds: str = "storage"
-    """What accesses must stay inside: a tensor's "storage", or its "view" without holes."""
+    """The region that accesses must not leave: a tensor's "storage" or "view" without holes."""
     completion: str = "early"
     """When asynchronous operations of TTGIR complete: when they are issued; "late", when something
     waits for them; or "shuffled" by `seed`, in between."""
@@ -194,12 +194,12 @@ class RunOptions:
 
 
 DEFAULT = RunOptions()
-"""What a launch that says nothing runs with; one that says something has another, equal or not."""
+"""The options of a launch that states none; other launches have another object, even if equal."""
 
 _NAMES = frozenset(field.name for field in fields(RunOptions))
 
 RUN_OPTION_NAMES = _NAMES | {"options"}
-"""What says something of how a launch is run, unless the kernel has a parameter of that name."""
+"""The keywords that are run options, unless the kernel has a parameter of that name."""
 
 
 def split_keywords(

@@ -48,12 +48,12 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage of the compiler made: text, or the bytes of a binary."""
+    """The output of one compiler stage: text, or the bytes of a binary."""
 
     name: str
     """ "source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass", "amdgcn", "hsaco"."""
     language: str
-    """What a highlighter takes it for: "python", "mlir", "llvm", "ptx", "sass", ..."""
+    """Its language for a highlighter: "python", "mlir", "llvm", "ptx", "sass", ..."""
     content: str | bytes
 
     @property
@@ -79,10 +79,10 @@ class Stages(Mapping[str, Stage]):
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
         self.failed: dict[str, errors.MachineError | errors.CompileError] = {}
-        """What could not be made, and why."""
+        """The stages that could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
+        """The stage of that name; raises NoSuchStage, a KeyError, if there is none."""
         stage = self._stages.get(name) if is_one_of(name, self._stages) else None
         if stage is None:
             raise errors.NoSuchStage(
@@ -189,14 +189,14 @@ class PassRun:
     name: str
     """As in Triton's `add_*`: "coalesce"; or "front_end", "optimize_module", "ptxas"."""
     occurrence: int
-    """The how manieth of that name in the stage's own pipeline, from 1."""
+    """Its number among the passes of that name in the stage's own pipeline, from 1."""
     arguments: tuple[Any, ...]
-    """What the backend gave to `add_*` besides the pass manager."""
+    """The arguments that the backend passed to `add_*` after the pass manager."""
     seconds: float
     changed: bool
-    """Whether the module's text, locations included, is another one than before."""
+    """Whether the module's text, including locations, has changed."""
     op_counts_before: Mapping[str, int]
-    """Op name -> how many of them the module held; empty where there is no module of MLIR."""
+    """Op name -> how many of them the module held; empty if there is no module of MLIR."""
     op_counts_after: Mapping[str, int]
     text: StoredText = field(repr=False, compare=False)
     """The module after the pass, with its locations; equal texts are one object."""
@@ -257,7 +257,7 @@ class SourceMap:
     def is_exact(self, from_stage: str, to_stage: str) -> bool:
         """Whether the compiler's own line information leads from one stage to the other.
 
-        Otherwise two lines count as related where both name the same line of the kernel.
+        Otherwise two lines count as related if both name the same line of the kernel.
         """
         self._check(from_stage)
         self._check(to_stage)
@@ -267,7 +267,7 @@ class SourceMap:
 
     def lines(self, from_stage: str, to_stage: str, line: int | errors.SourcePosition) -> Lines:
         """The lines of `to_stage` that are related to a line of `from_stage`:
-        () where there is none.
+        () if there is none.
 
         From "source", a line means the code on it and what was inlined there; to "source",
         a helper's line comes with the lines that called it, as far as they are in the kernel's

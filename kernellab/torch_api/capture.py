@@ -74,7 +74,7 @@ class Made:
     Attributes:
         direction, number: as its record has them.
         aten: the graph, on the CPU.
-        lowering: what was noted of it.
+        lowering: the record of its lowering.
     """
 
     direction: str
@@ -84,7 +84,7 @@ class Made:
 
 
 Runner = Callable[[Made], Run]
-"""What says how a graph is run."""
+"""A function that says how a graph runs."""
 
 
 def run_aten(made: Made) -> Run:
@@ -95,7 +95,7 @@ def run_aten(made: Made) -> Run:
 
 @dataclass
 class Captured:
-    """What came of it, so far as it came."""
+    """The results of a capture, as far as it went."""
 
     frames: list[CapturedFrame] = field(default_factory=list)
     lowered: list[LoweredGraph] = field(default_factory=list)
@@ -122,12 +122,12 @@ class Backend:
         """Nothing is captured yet.
 
         Args:
-            answering: entered while something is decided for the GPU.
-            config: options of Inductor's.
+            answering: a context that is entered for decisions about the GPU.
+            config: options of Inductor.
             levels: whether primitive operations and passes are recorded, which takes time.
-            runner: what runs a graph that was lowered whole; others run in ATen operations.
+            runner: runs a graph that was lowered completely; others run in ATen operations.
             runs_code: whether that is the generated code, so that strides of its outputs count.
-            decompositions: operation -> what stands in for Inductor's own.
+            decompositions: operation -> replacement of Inductor's own.
             beside: whether large graphs are lowered in copies of this process, on other cores,
                 and run in ATen operations.
             seconds: how long lowering a graph beside this process may take.
@@ -149,7 +149,7 @@ class Backend:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While active, what Dynamo says is kept."""
+        """While active, Dynamo's events are kept."""
         with events_heard(self.captured.events), bytecode_heard(self.captured.bytecode):
             yield
         self._finish()
@@ -289,7 +289,7 @@ class Backend:
     # Beside this process
 
     def _begin_beside(self, made: Made, work: Callable[[], LoweredGraph]) -> None:
-        """Have a graph lowered while the call goes on in ATen operations, which need nothing of
+        """Have a graph lowered while the call continues in ATen operations, which need nothing of
         that. Of its passes those over the joint graph are noted with it, and with no other.
         """
         for earlier in self._pending[: max(0, len(self._pending) + 1 - usable_cores())]:
@@ -349,11 +349,11 @@ def _alone(work: Callable[[], LoweredGraph], seconds: float | None) -> LoweredGr
 
 
 _ASKS_FOR_TIMES = ("_should_pad", "should_pad_bench")
-"""What times a product on the GPU, as it is and padded to a multiple of 4 or 8."""
+"""The functions that time a matmul on the GPU, as it is and padded to a multiple of 4 or 8."""
 
 
 def _pads_untimed(*_args: Any, **_keywords: Any) -> bool:
-    """Whether products are padded where nothing can be timed."""
+    """Whether matmuls are padded if nothing can be timed."""
     return bool(getattr(_config, "force_shape_pad", False))
 
 
@@ -364,7 +364,7 @@ def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> No
 
 
 def _place_of(inputs: Sequence[Any]) -> torch.device:
-    """Where the tensors of a Dynamo graph are that count as being on the GPU."""
+    """The device of a Dynamo graph's tensors that count as being on the GPU."""
     has_meta = any(isinstance(value, torch.Tensor) and value.is_meta for value in inputs)
     return virtual_gpu.META if has_meta else virtual_gpu.CPU
 
@@ -388,14 +388,14 @@ def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
 
 def _said(problem: BaseException) -> str:
-    """An error of torch's in its last words, with the place in torch where it came up."""
+    """The last words of an error of torch, with the place in torch where it was raised."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(problem).__name__}: {problem}{where}"
 
 
 def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
-    """What a forward graph gives beyond what its caller sees."""
+    """The outputs of a forward graph that its caller does not see."""
     context = torch._guards.TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     (results,) = next(node for node in module.graph.nodes if node.op == "output").args
@@ -433,7 +433,7 @@ def capture(
     seconds: float | None = None,
     more: Sequence[CallArguments] = (),
 ) -> Captured:
-    """Call a function under torch.compile, and its gradient where that is asked for; then once more
+    """Call a function under torch.compile, and its gradient if that is asked for; then once more
     with each of the arguments in `more`.
 
     After `seconds` it is stopped: what was captured until then is there.
@@ -454,9 +454,9 @@ def capture(
 
 
 _FUNCTORCH = {"check_custom_op_aliasing": False, "graphsafe_rng_functionalization": False}
-"""Torch does not look whether custom operations give a part of what they take: that takes longer
-than the call, and its warning would reach no one. States of random numbers are tensors, as a GPU's
-generator is only where a GPU is.
+"""Torch does not check whether custom operations return a part of their arguments: that takes
+longer than the call, and its warning would not be seen. States of random numbers are tensors, as a
+GPU's generator exists only with a GPU.
 """
 
 
@@ -475,7 +475,7 @@ def prepare() -> None:
 
 
 def _trace_patterns() -> None:
-    """Inductor traces its patterns on what is there: a GPU that is not there cannot do it."""
+    """Let Inductor trace its patterns on a device that exists, not on the emulated GPU."""
     with replaced(_cuda, is_available=lambda: False):
         _joint_passes.lazy_init()
 
@@ -616,7 +616,7 @@ _NOT_INDUCTORS = Level("post_grad", "", (), "the backend is not Inductor")
 
 
 class WatchedBackend:
-    """A backend that compiles as another does, and notes what that is given."""
+    """A backend that compiles as another does, and records the graphs that it receives."""
 
     def __init__(
         self, backend: Callable[..., Any], options: Mapping[str, Any], *, levels: bool
@@ -625,7 +625,7 @@ class WatchedBackend:
 
         Args:
             backend: as torch.compile calls one.
-            options: for it, as torch.compile hands them on; none where empty.
+            options: for it, as torch.compile passes them; none if empty.
             levels: whether primitive operations are recorded.
         """
         self.captured = Captured()
@@ -635,7 +635,7 @@ class WatchedBackend:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While active, what Dynamo says is kept, and AOTAutograd's graphs are noted."""
+        """While active, Dynamo's events are kept, and AOTAutograd's graphs are noted."""
         with (
             events_heard(self.captured.events),
             bytecode_heard(self.captured.bytecode),
@@ -714,8 +714,8 @@ def _graph_direction(inputs: Sequence[Any]) -> str:
 
 
 def compiled_by() -> Any:
-    """What `torch.compile` made that the backend which calls this is called for; None where
-    something else calls it.
+    """The object of `torch.compile` for which it called the backend that calls this; None if
+    something else calls this.
     """
     wrapper: Any = torch._TorchCompileWrapper
     frame = inspect.currentframe()
@@ -725,5 +725,5 @@ def compiled_by() -> Any:
 
 
 def compilation_id() -> str:
-    """Dynamo's number of what is compiled: "0/1"; "" where nothing is."""
+    """Dynamo's number of the current compilation: "0/1"; "" if there is none."""
     return str(torch._guards.CompileContext.current_compile_id() or "").strip("[]")

@@ -1,7 +1,7 @@
-"""What an emulated GPU uses of torch: modes, operations and their decompositions, queries of torch
-itself, what torch gets from its extension module about a GPU, and autocast.
+"""The private names of torch that emulating a GPU needs: modes, operations and their
+decompositions, torch's queries of itself and of its extension module, and autocast.
 
-Torch's compiler is not imported here, which takes seconds.
+Torch's compiler is not imported here, because that takes seconds.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stated_default_device() -> torch.device | None:
-    """What `torch.set_default_device` or `with torch.device(...)` say in this thread; else None."""
+    """This thread's device of `torch.set_default_device` or `with torch.device(...)`, or None."""
     for mode in reversed(_overrides._get_current_function_mode_stack()):
         if isinstance(mode, DeviceContext):
             device: torch.device = mode.device
@@ -153,7 +153,7 @@ def identity_of(storage: torch.UntypedStorage) -> int:
 
 
 def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The indices and the values of a sparse tensor; nothing of a layout that has none."""
+    """The indices and the values of a sparse tensor; empty if its layout does not have them."""
     if tensor.layout is torch.sparse_coo:
         return tensor._indices(), tensor._values()
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -166,10 +166,10 @@ def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 # Tensors without values
 
 TRACING: ModuleType = torch.fx.experimental.proxy_tensor
-"""What traces; it computes constants while `unset_fake_temporarily` is entered."""
+"""The module that traces; it computes constants while `unset_fake_temporarily` is entered."""
 
 FakeTensorMode: Any = _fakes.FakeTensorMode
-"""What tensors without values are made in while torch traces."""
+"""The mode in which torch makes tensors without values while it traces."""
 
 CrossRefFakeMode: Any = torch._subclasses.CrossRefFakeMode
 """Compares the metadata of real tensors with those of fake ones, in `opcheck`."""
@@ -178,7 +178,7 @@ FAKE_TENSORS: ModuleType = torch._subclasses.fake_tensor
 """Their module; before the first one of a GPU, `init_gpu_context` makes a real tensor there."""
 
 FakeTensorConverter: Any = _fakes.FakeTensorConverter
-"""What makes one for a real tensor."""
+"""Makes a fake tensor for a real one."""
 
 
 def nested_tensors(*values: Any) -> Iterator[torch.Tensor]:
@@ -284,7 +284,7 @@ _FIRST = 0
 # Queries of torch itself
 
 C_MODULE: ModuleType = torch._C
-"""What `torch.cuda` and other people's code call by underscored names."""
+"""The underscored names that `torch.cuda` and other people's code call."""
 
 CUDA_MODULES: tuple[ModuleType, ...] = (
     torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.graphs, torch.cuda.nvtx,
@@ -296,7 +296,7 @@ ACCELERATOR_MODULES: tuple[ModuleType, ...] = (torch.accelerator, torch.accelera
 """The same of `torch.accelerator`."""
 
 ABOUT_TRITON: ModuleType = torch.utils._triton
-"""What torch queries of Triton and the GPU."""
+"""The functions by which torch queries Triton and the GPU."""
 
 QUESTIONS_OF_TRITON = tuple(
     name
@@ -319,7 +319,7 @@ _decompositions: Any = torch._decomp
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """The function that computes an operation by others; None where torch has none."""
+    """The function that computes an operation by others; None if torch has none."""
     function: Callable[..., Any] | None = _decompositions.decomposition_table.get(operation)
     if function is None and operation._can_decompose():
         return operation.decompose  # type: ignore[no-any-return]
@@ -411,7 +411,7 @@ def let_operations_be_traced(*, in_copy: bool = False) -> None:
     """Have torch's operations take tensors that are traced as being on a GPU.
 
     Each asks for a guard that switches to the tensor's GPU. A build of torch for CUDA has one that
-    does nothing where no GPU is; a build for the CPU has none: there that of the meta device
+    does nothing without a GPU; a build for the CPU has none: there that of the meta device
     is used, which does nothing either. It lasts as long as the process. A version of torch that
     is not known is left alone; its operations then refuse to be traced.
 

@@ -1,6 +1,6 @@
 """FX graphs as records: their text, their nodes, where those come from; and the tensors of a call.
 
-Dynamo and Inductor are not imported here, which takes seconds.
+Dynamo and Inductor are not imported here, because that takes seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kernellab.records.graphs import GraphNode, Level, ModulePlace, readable, us
 
 _fakes: Any = torch._subclasses.fake_tensor
 _ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
-"""How Dynamo calls the module itself, in front of the path within it."""
+"""Dynamo's name of the module itself, in front of the path within it."""
 _MOST_ARGUMENT = 400
 """Characters that are kept of an argument's text: constants may be whole tensors."""
 
@@ -49,7 +49,7 @@ def _with_source(node: torch.fx.Node, given: Sequence[GraphNode]) -> GraphNode:
 
 
 def level_or_error(name: str, make: Callable[[], torch.fx.GraphModule]) -> Level:
-    """The level that `make` gives, or why there is none."""
+    """The level that `make` returns, or the reason why there is none."""
     try:
         return level_of(make(), name)
     except Exception as error:  # torch raises anything
@@ -105,8 +105,8 @@ def sizes(given: Iterable[Any]) -> tuple[int | str, ...]:
 
 
 def byte_count(tensor: torch.Tensor) -> int:
-    """What its elements take, for symbols the sizes that were seen: asking for those adds no guard,
-    as `int` does. A size that depends on a value counts as one.
+    """The bytes of a tensor's elements. For symbols, the sizes that were seen are used: reading
+    those does not add a guard, as `int` does. A size that depends on a value counts as one.
     """
     return math.prod(map(_seen, tensor.shape)) * tensor.element_size()
 
@@ -118,8 +118,8 @@ def _seen(size: Any) -> int:
 
 
 def target_name(node: torch.fx.Node) -> str:
-    """What a node calls, as people write it: "aten.mul.Tensor", "torch.sin"; of an input of
-    Dynamo's, what the user writes for it.
+    """The name of a node's target: "aten.mul.Tensor", "torch.sin"; for an input of Dynamo, the
+    user's expression.
     """
     target = node.target
     source = getattr(node.meta.get("grapharg"), "source", None)
@@ -136,8 +136,8 @@ def target_name(node: torch.fx.Node) -> str:
 
 
 def tensors_of_launch(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:
-    """Parameters and nodes of what a node launches that is a kernel of the user's, and writes to
-    some of these nodes' values.
+    """Parameters and nodes of a node that launches a kernel of the user, which writes to some of
+    these nodes' values.
     """
     if str(node.target) == "triton_kernel_wrapper_mutation":
         given: Any = node.kwargs["kwargs"]
@@ -156,8 +156,8 @@ def _origins(node: torch.fx.Node) -> Iterator[str]:
 
 
 def _modules(node: torch.fx.Node) -> Iterator[ModulePlace]:
-    """The modules that torch reports for a node; for one of a backward graph, those of the
-    forward node that it is the gradient of.
+    """The modules that torch reports for a node; in a backward graph, those of the forward node
+    whose gradient it is.
     """
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     for path, kind in stack.values():
@@ -204,7 +204,7 @@ class DrawingRun(torch.fx.Interpreter):
             torch.set_rng_state(state)
         result = super().run_node(n)
         if result is None and any(user.target is operator.getitem for user in n.users):
-            # `_foreach_add_` gives nothing; Inductor has its users read what it wrote to.
+            # `_foreach_add_` returns None; Inductor lets its users read what it wrote to.
             result = self.fetch_args_kwargs_from_env(n)[0][0]
         if not torch.equal(state, torch.get_rng_state()):
             self.states[n.name] = state
@@ -222,13 +222,13 @@ class DrawingRun(torch.fx.Interpreter):
 
 
 def is_unset(node: torch.fx.Node) -> bool:
-    """Whether a node's value is memory that nothing was written to."""
+    """Whether a node's value is unwritten memory."""
     name = target_name(node)
     return name.startswith(("aten.empty", "aten.new_empty", "torch.empty", "new_empty"))
 
 
 def rewritten_by(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The node whose value an operation writes to by way of a view; None of other operations."""
+    """The node whose value an operation writes to through a view; None for other operations."""
     source: Any = node.args[0] if node.args else None
     is_written = node.op == "call_function" and str(node.target).startswith("aten.copy_.")
     if not is_written or not isinstance(source, torch.fx.Node):
@@ -264,8 +264,8 @@ def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def move_graph(
     module: torch.fx.GraphModule, old: torch.device, new: torch.device
 ) -> torch.fx.GraphModule:
-    """Have a graph, in place, be of another device: what it makes, and what is known of its
-    values. Its code is written anew by who runs it (`recompile`).
+    """Move a graph to another device in place: the tensors that it makes, and the metadata of its
+    values. The caller recompiles it before running it.
     """
 
     def moved(value: Any) -> Any:
@@ -285,7 +285,7 @@ def move_graph(
 
 
 def of_device(value: Any, old: torch.device, new: torch.device) -> Any:
-    """A traced tensor's like on another device; anything else as it is."""
+    """Return an empty tensor like a traced one on another device; anything else unchanged."""
     if not isinstance(value, torch.Tensor) or value.device.type != old.type:
         return value
     if not isinstance(value, _fakes.FakeTensor):
@@ -307,8 +307,8 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the module of a compiled module, and a function as it is, which torch unwraps. Modules
-    that were compiled in place are not any more.
+    """Return the module of a compiled module; a function is returned unchanged, because torch
+    unwraps it. Modules that were compiled in place are no longer compiled.
     """
     original: Any = getattr(function, "_orig_mod", function)
     for module in _modules_of(original):
@@ -338,7 +338,7 @@ def on_meta(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> 
 
 
 def _meta(made: dict[int, torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor's like; the same one for the same tensor."""
+    """An empty tensor like this one; the same for the same tensor."""
     if tensor.is_meta and not isinstance(tensor, _fakes.FakeTensor):
         return tensor
     if id(tensor) not in made:
@@ -420,8 +420,8 @@ def _modules_of(function: Any) -> list[torch.nn.Module]:
 
 
 def _is_other(tensor: torch.Tensor, before: torch.Tensor) -> bool:
-    """Whether a tensor has other bits than its copy. A kernel of Triton's that writes to a tensor
-    leaves its version as it is.
+    """Whether a tensor's bits differ from its copy's. A Triton kernel that writes to a tensor does
+    not change its version.
     """
     if tensor.layout is not torch.strided or not has_values(None, (tensor,), {}):
         return False

@@ -1,5 +1,5 @@
-"""The code that Inductor generates: loaded and run where no GPU is, with notes of the values that
-it computes; and marks of the same values on traced graphs.
+"""The code that Inductor generates: loaded and run without a GPU, with notes of the values that it
+computes; and marks of the same values on traced graphs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kernellab.torch_api.virtual_gpu import ON_CPU
 # Inductor's generated code, with a note after each statement that computed a value to its end.
 
 SEEN = "kernellab_seen"
-"""What the code calls after each such statement: number, {name: value}."""
+"""The function that the code calls after each such statement: number, {name: value}."""
 
 _MAKES_NOTHING = ("empty_strided", "reinterpret_tensor", "assert_size_stride", "assert_alignment")
 _WRITTEN = ("out_ptr", "in_out_ptr")
@@ -154,7 +154,7 @@ def _is_of_no_value(call: ast.Call) -> bool:
     return ast.unparse(call.func).startswith(_MAKES_NOTHING)
 
 
-# Modules that Inductor writes, loaded and run where no GPU is.
+# Modules that Inductor writes, loaded and run without a GPU.
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache

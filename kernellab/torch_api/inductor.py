@@ -22,10 +22,10 @@ def is_inductor_kernel(thing: Any) -> bool:
 
 @dataclass(frozen=True)
 class Generated:
-    """What Inductor decided when it generated a kernel.
+    """The decisions of Inductor when it generated a kernel.
 
     Attributes:
-        function: the Python function under `@triton.jit`; None where it stayed in the process that
+        function: the Python function under `@triton.jit`; None if it stayed in the process that
             compiled it.
         configs: the `triton.Config`s that it would time, the one that it chose alone once it has.
         signature: parameter -> its type, "*fp32", "i64", "constexpr".
@@ -48,7 +48,7 @@ class Generated:
 
 
 def generated(kernel: Any) -> Generated:
-    """What is known of one of Inductor's kernels."""
+    """The facts about one of Inductor's kernels."""
     meta, inductor_meta, device = kernel.triton_meta, kernel.inductor_meta, kernel.device_props
     if kernel.fn.fn is None and callable(getattr(kernel, "_reload_kernel", None)):
         kernel._ensure_kernel_loaded()  # it was compiled in another process
@@ -118,8 +118,8 @@ def launch_grid(kernel: Any, args: Sequence[Any]) -> tuple[int, int, int]:
 
 
 def users_arguments(kernel: Any, args: Sequence[Any]) -> dict[str, Any] | None:
-    """The arguments by name of a launch in generated code of a kernel of the user's; None for a
-    kernel of Inductor's.
+    """The arguments by name of a launch in generated code of a kernel of the user; None for a
+    kernel of Inductor.
     """
     if not kernel.custom_kernel:
         return None

@@ -53,7 +53,7 @@ from kernellab.torch_api import fx_graphs
 from kernellab.torch_api.fx_graphs import copied
 from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 
-# What max-autotune would choose from: each template of Inductor's in each config; torch's own
+# What max-autotune would choose from: each template of Inductor in each config; torch's own
 # operation. Nothing is timed: the first template is taken.
 
 _selection: Any = torch._inductor.select_algorithm
@@ -61,7 +61,7 @@ _selection: Any = torch._inductor.select_algorithm
 
 def candidates_noted(candidates: list[Candidate]) -> AbstractContextManager[None]:
     """While active, what Inductor would time is added to `candidates`, and the first template
-    is taken; where there is none, the first.
+    is taken; if there is none, the first.
     """
 
     def choose(
@@ -95,7 +95,7 @@ def _candidate(operation: str, place: int, choice: Any, is_taken: bool) -> Candi
 
 
 def _text(read: Callable[[], Any]) -> str:
-    """What a choice says of itself, in a line; "" where it says nothing."""
+    """A choice's description of itself, in a line; "" if it has none."""
     try:
         return " ".join(str(read() or "").split())
     except (AttributeError, NotImplementedError):
@@ -105,7 +105,7 @@ def _text(read: Callable[[], Any]) -> str:
 # Inductor, watched while it lowers one graph: its passes, its loop IR, what it fuses and why
 # not, the code that it writes.
 #
-# Nothing of Inductor is imitated: its own functions run, and each watch notes what goes by.
+# Inductor is not imitated: its own functions run, and each watcher records what passes.
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
@@ -119,12 +119,12 @@ _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
 
 CONFIG: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1, "cpp_wrapper": False}
-"""What a watched Inductor is set to: a graph that it finds in its cache shows nothing."""
+"""The settings of a watched Inductor: a graph from its cache would show nothing."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A launch of a kernel of the user's.
+    """A launch of a kernel of the user.
 
     Attributes:
         node: the post-grad node that launches it.
@@ -139,7 +139,7 @@ class Mutation:
 
 @dataclass
 class Lowering:
-    """What was noted of one graph; `module` is the graph as it was lowered, or None; `values` says
+    """The record of one graph; `module` is the graph as it was lowered, or None; `values` says
     of buffers which node's value they are; `mutations` are in the order of the code, and `names`
     has the kernels' by their variables in the code.
     """
@@ -161,7 +161,7 @@ class Lowering:
 
 
 class _PassWatch:
-    """Notes each FX pass of Inductor's: texts are written of graphs that a pass has changed."""
+    """Notes each FX pass of Inductor: texts are written of graphs that a pass has changed."""
 
     def __init__(self, passes: list[GraphPass]) -> None:
         self._passes = passes
@@ -419,7 +419,7 @@ def _origins(nodes: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _values(nodes: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Name of a buffer, and of the post-grad node whose value it is, where one is known."""
+    """Name of a buffer, and of the post-grad node whose value it is, if one is known."""
     for part in (part for node in nodes for part in node.get_nodes()):
         for buffer in part.get_outputs():
             origin = buffer.node.get_origin_node()
@@ -472,16 +472,16 @@ def lower(
     here: torch.device,
     is_run: bool,
 ) -> None:
-    """Have Inductor write the code of a graph for the GPU that is answered for.
+    """Have Inductor write the code of a graph for the emulated GPU.
 
     Args:
-        module: of the GPU already; it stays as it is.
-        inputs: its traced inputs, of either device.
-        keywords: what `compile_fx` gives to its inner compiler.
+        module: on the GPU already; it is not changed.
+        inputs: its traced inputs, on either device.
+        keywords: the arguments that `compile_fx` passes to its inner compiler.
         config: Inductor's options.
-        lowering: where everything is noted, also what was reached before an error.
-        here: where inputs are that count as being on the GPU.
-        is_run: the code is what will run, so that strides of its outputs count.
+        lowering: records everything, including what was reached before an error.
+        here: the device of the inputs that count as being on the GPU.
+        is_run: whether the code will run, so that the strides of its outputs matter.
     """
 
     def compile_to_module(graph: Any) -> Any:
@@ -552,7 +552,7 @@ def kernel_sources(wrapper: str) -> Iterator[tuple[str, str, str]]:
                 yield variable, function, source
 
 
-# Optimizations of Inductor's, switched off.
+# Optimizations of Inductor, switched off.
 
 UNFUSED: dict[str, Any] = {"max_fusion_size": 1}
 """Options with which the scheduler fuses nothing: every pair "exceeds max fusion"."""
@@ -609,7 +609,7 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
 
 @functools.cache
 def _primitive_table() -> dict[Any, Callable[..., Any]]:
-    """What torch can write out: its decompositions, and its references in primitives."""
+    """Operations that torch can write out: its decompositions, and its references in primitives."""
     registered: Any = torch._decomp.global_decomposition_table
     table: dict[Any, Callable[..., Any]] = dict(registered["post_autograd"])
     modules: tuple[Any, ...] = (torch._refs, torch._refs.nn.functional)
@@ -739,7 +739,7 @@ class _Traced:
 
 
 def _kind_of(node: torch.fx.Node) -> Any:
-    """What is the same for nodes that are written out alike."""
+    """A key that is equal for nodes that are written out alike."""
     values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
     kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in values)
     blank = _map_arg((node.args, node.kwargs), lambda _node: "<tensor>")

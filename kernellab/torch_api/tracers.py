@@ -1,4 +1,4 @@
-"""What torch itself writes down of a call: Dynamo's events and bytecode, and lazy tensors."""
+"""What torch itself records of a call: Dynamo's events and bytecode, and lazy tensors."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class _Sink(logging.Handler):
 
 
 def _with_file_names(value: Any) -> Any:
-    """What torch says of one thing, with the names of files in its stack in place of numbers, and
-    without torch's own stack.
+    """A message of torch, with the names of files in its stack in place of numbers,
+    and without torch's own stack.
     """
     if not isinstance(value, dict) or not value.get("user_stack"):
         return value
@@ -84,7 +84,7 @@ def hear_from_now_on(take: Callable[[Event], None]) -> None:
 
 def keep_users_kernels(backend: str) -> None:
     """Have Dynamo put launches of Triton kernels into the graphs of a backend, also without a GPU,
-    and trace no code of KernelLab's, until the process ends.
+    and trace no code of KernelLab, until the process ends.
 
     Without a GPU, Dynamo does not recognize kernels, and traces into the code that launches them.
     """
@@ -180,7 +180,7 @@ def _values_of(reason: str, scope: dict[str, Any], objects: Mapping[int, str]) -
 
 
 def _described(value: object) -> str:
-    """A value in a few words, without calling code of the user's: numbers and texts as they are,
+    """A value in a few words, without calling code of the user: numbers and texts as they are,
     functions and classes by name, tensors by dtype and shape.
     """
     match value:
@@ -253,7 +253,7 @@ def _disassembled(code: CodeType) -> str:
     return text.getvalue()
 
 
-# Torch's lazy tensors, which write down what is called on them until somebody needs a value.
+# Torch's lazy tensors, which record the operations on them until a value is needed.
 
 _metrics: Any = torch._lazy.metrics
 _lazy: Any = torch._lazy

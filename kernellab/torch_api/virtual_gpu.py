@@ -1,5 +1,5 @@
-"""A GPU that does not exist, for torch.compile: what it is, calls whose tensors count as being on
-it, decompositions that see it, and attention as it has it.
+"""A virtual GPU for torch.compile: its properties, calls whose tensors count as being on it, and
+the decompositions and the attention that it selects.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _inductor_utils: Any = torch._inductor.utils
 _triton_questions: Any = torch.utils._triton
 
 DEVICE = torch.device("cuda", 0)
-"""What it is called, AMD's too."""
+"""Its name, AMD's too."""
 
 CPU, META = torch.device("cpu"), torch.device("meta")
-"""Where the tensors of a call are that count as being on it: on the meta device if some of them
-have no values, else on the CPU.
+"""The device of a call's tensors that count as being on it: the meta device if some of them have no
+values, else the CPU.
 """
 
 
@@ -97,8 +97,8 @@ def _format_of_cudnn(x: torch.Tensor, weight: torch.Tensor, _backend: Any) -> to
 
 
 def _interface(properties: Any) -> type:
-    """Return the interface of a kind of device for Dynamo and Inductor: torch's own, but for what
-    it took from `torch.cuda` before, or would remember.
+    """Return the interface of a kind of device for Dynamo and Inductor: torch's own, except for
+    what it took from `torch.cuda` before, or would remember.
     """
 
     class Worker(_interfaces.CudaInterface.Worker):  # type: ignore[misc]
@@ -138,7 +138,7 @@ def _forget_answers() -> None:
     _hints.DeviceProperties.create.cache_clear()
 
 
-# A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
+# A call whose tensors count as a GPU's: what it makes on "cuda" is where they are, and
 # `torch.autocast("cuda")` casts them.
 
 _copy: Any = torch.ops.aten._to_copy.default
@@ -146,12 +146,12 @@ _fakes: Any = torch._subclasses.fake_tensor
 _flex: Any = torch.nn.attention.flex_attention
 
 _places: list[torch.device | None] = [None]
-"""Where what is made on the GPU lies; None for there. The last one counts."""
+"""The devices on which tensors of the GPU are made; None for the GPU. The last entry counts."""
 
 
 @contextmanager
 def gpu_tensors_lie(place: torch.device | None) -> Iterator[None]:
-    """While active, what is traced as made on the GPU lies in another place; None for there."""
+    """While active, tracing makes the GPU's tensors on another device; None for the GPU."""
     _places.append(place)
     try:
         yield
@@ -172,7 +172,7 @@ def moved_devices(
 
 
 def without_gpu(module: torch.fx.GraphModule, place: torch.device) -> None:
-    """Have one of Dynamo's graphs, in place, name another place wherever it names the GPU."""
+    """Replace the GPU by another device in one of Dynamo's graphs, in place."""
 
     def moved(value: Any) -> Any:
         is_device = isinstance(value, torch.device) or (
@@ -190,8 +190,8 @@ def without_gpu(module: torch.fx.GraphModule, place: torch.device) -> None:
 
 
 def lift_constants(module: torch.fx.GraphModule, place: torch.device) -> None:
-    """Have a Dynamo graph, in place, read tensors of lists from buffers: Inductor takes inputs to
-    be on the GPU, and constants to be where they are.
+    """Make a Dynamo graph, in place, read tensors of lists from buffers: Inductor assumes that
+    inputs are on the GPU, and constants on their own device.
     """
     for node in list(module.graph.nodes):
         if node.target not in (torch.tensor, torch.as_tensor) or node.all_input_nodes:
@@ -232,7 +232,7 @@ _nothing_of_torchs = FunctionType(
 
 
 def _of_any_device(code: CodeType) -> CodeType:
-    """The code of a function that refuses tensors unless they are on a GPU, without that."""
+    """The code of a function that refuses tensors that are not on a GPU, without that check."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, CodeType):
@@ -260,17 +260,17 @@ def _counts(_tensor: torch.Tensor) -> bool:
 
 # Decompositions that see a GPU while the traced tensors are on the CPU.
 #
-# Some depend on where a tensor is: `convolution_backward` sums the bias apart on a GPU, a
-# product of two matrices is written out for the CPU. While one runs, a traced tensor answers
-# that it is on the GPU; the operations that it calls see the CPU again, which autograd needs:
-# without a GPU, torch's engine refuses to differentiate what is on one.
+# Some depend on where a tensor is: `convolution_backward` sums the bias separately on a GPU, a
+# matmul is written out for the CPU. While one runs, a traced tensor answers that it is on the GPU;
+# the operations that it calls see the CPU again, which autograd needs: without a GPU, torch's
+# engine refuses to differentiate what is on one.
 
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _metas: Any = torch._meta_registrations
 
 
 class _Asking(threading.local):
-    """Whether this thread is inside of a decomposition, and in none of its operations."""
+    """Whether this thread is inside a decomposition, but not in one of its operations."""
 
     is_inside = False
 
@@ -281,11 +281,11 @@ _asking = _Asking()
 def seeing_gpu(
     decompositions: Mapping[Any, Callable[..., Any]], applied: Counter[str]
 ) -> dict[Any, Callable[..., Any]]:
-    """The same decompositions, which take a traced tensor to be on the GPU.
+    """The same decompositions, for which a traced tensor is on the GPU.
 
     Args:
-        decompositions: operation -> what it is written out as.
-        applied: counts, by the operation's name, what is written out.
+        decompositions: operation -> its decomposition.
+        applied: counts the decomposed operations by name.
     """
     return {
         operation: around(decomposition, functools.partial(_told, str(operation), applied))
@@ -359,7 +359,7 @@ _ALIGNED = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
 
 @contextmanager
 def attention_of_gpu() -> Iterator[None]:
-    """While active, attention is traced as what a GPU would be given."""
+    """While active, attention is traced as for a GPU."""
     before = _attention.py_kernels.get(_KEY)
     _attention.py_kernels[_KEY] = _chosen
     _attention._dispatch_cache.clear()
@@ -435,14 +435,14 @@ def _fused_for(
 
 
 def written_out(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Have a graph, in place, call what the CPU has instead of a GPU's fused attention."""
+    """Make a graph, in place, call the CPU's operations instead of a GPU's fused attention."""
     return _with_targets(module, _target_on_cpu)
 
 
 def _with_targets(
     module: torch.fx.GraphModule, target_of: Callable[[torch.fx.Node], Any]
 ) -> torch.fx.GraphModule:
-    """Replace what each node of a graph, and of the graphs that it calls, calls."""
+    """Replace the target of each node of a graph, and of the graphs that it calls."""
     for part in module.modules():  # torch's `control_deps` and checkpoints call graphs
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
@@ -562,7 +562,7 @@ _MOST_STATES = 4096
 
 
 def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:
-    """What dropout draws with: nothing is drawn for it where nothing is dropped."""
+    """The generator of dropout, which draws nothing if nothing is dropped."""
     if dropout == 0 or like.is_meta:
         return torch.zeros((), dtype=torch.int64, device=like.device)
     number = next(reversed(_states), 0) + 1

@@ -26,17 +26,17 @@ Parting = Literal["value", "shape", "path", "output"]
 
 @dataclass(frozen=True, eq=False)
 class TraceDifference(Difference):
-    """Where two runs first part; false where they agree. `actual` is of the first run, and
+    """Where two runs first differ; false if they agree. `actual` is of the first run, and
     `expected` of the other; of runs that take different ways, both are lines as text.
 
     Attributes:
         kind: "value", "shape" (of a variable), "path" (of a run), "output" (an element), or None.
         step: of the first trace; of an output, the last step that wrote the element.
-        other_step: of the second trace, where there is one.
+        other_step: of the second trace, if there is one.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
-        programs: that were compared, where they are not the whole grid; else ().
-        obstacle: why there was nothing to compare; "" where something was.
+        programs: those compared, if they are not the whole grid; else ().
+        obstacle: why there was nothing to compare; "" if something was.
     """
 
     kind: Parting | None = None
@@ -128,7 +128,7 @@ def difference_of_traces(
 
 
 class _Comparison:
-    """Two traces, step by step; it ends where they part."""
+    """Two traces, step by step; it ends where they diverge."""
 
     def __init__(self, first: Trace, second: Trace, rtol: float | None, atol: float | None) -> None:
         self._first, self._second = first, second
@@ -165,7 +165,7 @@ class _Comparison:
             self._allowed = max(self._allowed, coarser)
 
     def of_program(self, program: Program) -> TraceDifference | None:
-        """Where the runs of a program part; None where they agree."""
+        """Where the runs of a program diverge; None if they agree."""
         beside = iter(self._theirs.steps_of(program))
         for step in self._ours.steps_of(program):
             if self._same_source:
@@ -221,7 +221,7 @@ class _Assignments:
 
 
 def _role(frame: Frame) -> str:
-    """What frames of two kernels have in common: the kernel itself is "the kernel" in both."""
+    """The key that matches frames of two kernels: the kernel itself is "the kernel" in both."""
     return frame.function if frame.caller is not None else ""
 
 
@@ -316,7 +316,7 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 def difference_of_values(
     name: str, ours: Any, theirs: Any, allowed: Tolerances
 ) -> TraceDifference | None:
-    """Where two values of a variable differ; None where they agree."""
+    """Where two values of a variable differ; None if they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
         ours, theirs = ours.offsets, theirs.offsets
     numbers = numpy.ndarray | numpy.generic | bool | int | float

@@ -58,7 +58,7 @@ def _argument(
 
 
 class Checkpoints:
-    """What the arguments hold, kept whenever programs that are not traced may have changed it.
+    """The arguments' contents, kept whenever programs that are not traced may have changed them.
 
     Attributes:
         fault_step: the step in which the run stopped; None without one in these programs.
@@ -113,17 +113,17 @@ def wrong_element(
 
 
 def _left(values: Mapping[str, Any], name: str) -> torch.Tensor:
-    """Return what a run left in an argument that has an expected result."""
+    """Return the contents after a run of an argument that has an expected result."""
     tensor = tensor_about(values[name])
     assert tensor is not None  # `right_results` has seen to that
     return tensor
 
 
 class LastWriter:
-    """Hears of a run's accesses which program writes one byte last.
+    """Finds the program that writes a byte last, from a run's accesses.
 
     Attributes:
-        program: its id; None where none does.
+        program: its id; None if none does.
     """
 
     def __init__(self, address: int) -> None:
@@ -151,7 +151,7 @@ class LastWriter:
 
 
 def writing_step(trace: Trace, wrong: Difference) -> steps.Step | None:
-    """The last step of a trace that writes an element; None where none does."""
+    """The last step of a trace that writes an element; None if none does."""
     offset = trace.arguments[wrong.name].offset_of(wrong.index)
     for step in reversed(trace.steps):
         for access in step.accesses:
@@ -223,7 +223,7 @@ class TracedLaunch:
         return trace
 
     def last_writer(self, argument: str, index: tuple[int, ...]) -> steps.Program | None:
-        """The program that writes an element last, of a further run; None where none does."""
+        """The program that writes an element last, of a further run; None if none does."""
         call = replace(self.call, values=self.to_work_on())
         tensor = dict(tensors_in(call.values))[argument]
         heard = LastWriter(tensor[index].data_ptr())
@@ -241,8 +241,8 @@ class TracedLaunch:
         operations: bool,
         added: steps.Program | None = None,
     ) -> tuple[Trace, steps.Program | None]:
-        """One run, and its trace. `arguments`: with the tensors that the run may write. Returns the
-        trace; and the program that was not traced and ended the run by a fault, where one did.
+        """Run the launch once. `arguments`: with the tensors that the run may write. Returns the
+        trace, and the program that ended the run by a fault if it was not traced.
         """
         call, values = replace(self.call, values=arguments), ValueStore(exact_bytes)
         recorder = Recorder(values, MOST_STEPS, steps.compiled_sources(self.kernel))
@@ -305,7 +305,7 @@ class TracedLaunch:
         return {name: copies.get(name, value) for name, value in values.items()}
 
     def _may_be_written(self) -> set[str]:
-        """Names of tensors that the kernel may write; all of them where no one knows."""
+        """Names of tensors that the kernel may write; all of them if that is not known."""
         effects = memory_effects(self.code.batch)
         if effects.stored is None or effects.updated is None:
             return {name for name, _ in tensors_in(self.call.values)}
@@ -375,7 +375,7 @@ _CUT = "The trace ends after {:,} steps; {:,} more were made. Trace fewer progra
 
 
 def _not_run(programs: Sequence[steps.Program], frames: Sequence[steps.Frame]) -> list[str]:
-    """That chosen programs are not there, since a fault stopped the launch before their turn."""
+    """The note that chosen programs are missing, because a fault stopped the launch before them."""
     ran = {frame.program for frame in frames}
     missing = [program for program in programs if program not in ran]
     if not missing:
@@ -392,11 +392,11 @@ def _not_run(programs: Sequence[steps.Program], frames: Sequence[steps.Frame]) -
 
 
 _PROGRAMS_NAMED = 4
-"""So many programs are named one by one."""
+"""The most programs that are named one by one."""
 
 
 def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
-    """A sentence for each way in which the kernel is another one than it was when it ran."""
+    """A sentence for each way in which the kernel has changed since it ran."""
     name = kernel.__name__
     now = triton_api.source_now(kernel)
     if now is not None and now != "".join(kernel.raw_src):

@@ -1,4 +1,4 @@
-"""What a trace answers: variables after a step, arguments, where an element comes from."""
+"""The questions that a trace answers: variables after a step, arguments, an element's origin."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ class Change:
 
     @property
     def stored(self) -> StoredValue:
-        """What was kept of the value: summary, thumbnail."""
+        """The kept part of the value: summary, thumbnail."""
         return self.trace.values[self.number]
 
     @property
     def value(self) -> Any:
-        """The exact value, computed again where it was not kept."""
+        """The exact value, computed again if it was not kept."""
         return self.trace.exact(
             self.frame, self.name, -1 if self.step is None else self.step.number
         )
@@ -142,7 +142,7 @@ class History(RowSequence[Change]):
     _rows = "changes"
 
     def table(self) -> pandas.DataFrame:
-        """A row a value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
+        """A row per value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
         from kernellab.common.pandas_import import pandas
 
         rows = []
@@ -174,14 +174,14 @@ class History(RowSequence[Change]):
 
 
 _MOST_GAPS = 4
-"""So many times its elements an argument may span for the gaps between them to be kept too."""
+"""The most times its elements that an argument may span if the gaps between them are kept too."""
 
 
 class ReplayedMemory:
     """The memory of an argument, to which steps write.
 
-    It lies here as in the launch, gaps included, so that an element's place needs no working out;
-    in reading order where the gaps are too large, or strides go backwards.
+    It is here as in the launch, gaps included, so that an element's place is known; in reading
+    order if the gaps are too large, or strides go backwards.
     """
 
     def __init__(self, argument: TracedArgument, contents: numpy.ndarray) -> None:
@@ -198,9 +198,9 @@ class ReplayedMemory:
             self._contents[...] = contents
 
     def write(self, step: Step, arguments: Mapping[str, TracedArgument]) -> None:
-        """Do what a step did; `arguments` are all there are.
+        """Repeat the writes of a step; `arguments` are all arguments.
 
-        Raises NotRecorded where a write was too large to be kept.
+        Raises NotRecorded if a write was too large to be kept.
         """
         for access, further in step.writes(self._argument, arguments):
             places, written = access.elements + further, access.written()
@@ -212,7 +212,7 @@ class ReplayedMemory:
             self._flat[places] = kept.view(self._flat.dtype)
 
     def contents(self) -> numpy.ndarray:
-        """What the argument holds now: an array of its shape, contiguous."""
+        """The argument's contents now: a contiguous array of its shape."""
         return numpy.asarray(self._contents, order="C")
 
 
@@ -259,7 +259,7 @@ class Origin:
         return None if self.step is None else self.step.program
 
     def walk(self) -> Iterator[Origin]:
-        """Yield this, and all that is behind it."""
+        """Yield this origin, and all its causes."""
         yield self
         for cause in self.causes:
             yield from cause.walk()
@@ -308,7 +308,7 @@ class _Slice:
         self._trace = trace
         self._seen: set[tuple[Any, ...]] = set()
         self._not_shown: set[tuple[Any, ...]] = set()
-        """Of the earlier turns of loops, of which the tree has the loads alone."""
+        """The earlier iterations of loops, of which the tree has only the loads."""
         self.not_written: dict[tuple[str, tuple[int, ...]], None] = {}
         self._sources = {(source.file, source.function): source for source in trace.sources}
 
@@ -427,7 +427,7 @@ class _Slice:
         )
 
     def _loads_behind(self, step: Step, name: str, lane: Lane, path: Path) -> Iterator[str]:
-        """What a step loads, and what is loaded for the variables that it uses beside one."""
+        """The loads of a step, and the loads for the variables that it uses besides one."""
         loads, origins = self._loaded(step, lane)
         yield from loads
         source = self._sources.get((step.file, step.function))

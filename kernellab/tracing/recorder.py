@@ -47,7 +47,7 @@ from kernellab.tracing.steps import (
 from kernellab.tracing.values import TilePointer, ValueStore
 
 MOST_STEPS = 200_000
-"""A trace ends after so many steps; the run goes on."""
+"""The most steps of a trace; the run continues after them."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class SeenAccess:
 
 
 class OpenFrame:
-    """A call that has not returned; `running` is what stands for it where it runs."""
+    """A call that has not returned; `running` is its object in the running code."""
 
     def __init__(self, frame: Frame, loops: tuple[Loop, ...], running: object) -> None:
         self.frame = frame
@@ -100,7 +100,7 @@ class OpenFrame:
         self.on_chip: dict[str, OnChip] = {}
         """The variables that are memory on the chip."""
         self.seen: dict[str, Any] = {}
-        """What they, and the barriers in them, held last."""
+        """Their last contents, and those of the barriers in them."""
         self.looked: dict[str, tuple[SharedTile, int]] = {}
         """The tile of each of them, and how often it was written, at the last look."""
         self._loops = loops
@@ -128,7 +128,7 @@ class OpenFrame:
         return self._iterations
 
     def look(self) -> dict[str, Any]:
-        """What has changed of memory on the chip since the last look, by variable."""
+        """The changes of memory on the chip since the last call, by variable."""
         changed = {}
         for variable, memory in self.on_chip.items():
             known = memory.tile, memory.tile.allocation.writes
@@ -141,7 +141,7 @@ class OpenFrame:
         return changed
 
     def goes_on_at(self, line: int | None) -> None:
-        """That line or the function's end follows the open step: its loop may be over."""
+        """Note that this line, or the function's end, follows the open step: a loop may be over."""
         step = self.step
         loop = None if step is None else self._headers.get(step.line)
         if step is None or loop is None or (line is not None and loop.holds(line)):
@@ -153,7 +153,7 @@ class OpenFrame:
 
 
 def _contents(name: str, memory: OnChip) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """What memory on the chip holds, to compare and to keep; each barrier by itself."""
+    """The contents of memory on the chip, to compare and to keep; each barrier by itself."""
     if not memory.is_barrier:
         array = memory.array.copy()
         yield name, (array.tobytes(), array)
@@ -173,7 +173,7 @@ NO_BARRIER = _NoBarrier()
 
 
 class Recorder:
-    """Hears what programs do, in order, and keeps it as steps.
+    """Records the actions of programs, in order, as steps.
 
     A step is closed, and gets its number, when its line is done:
     the lines of a helper come before the line that called it.
@@ -182,7 +182,7 @@ class Recorder:
         open: the calls of the current program that have not returned, the innermost last.
         steps, frames, asynchronous: what was recorded.
         left_out: how many steps came after the trace was full.
-        is_stopped: whether an error has ended the run: what is open then has not come to its end.
+        is_stopped: whether an error has ended the run, so that open calls did not finish.
     """
 
     def __init__(
@@ -251,8 +251,8 @@ class Recorder:
 
         Args:
             function, file, line: its name, and the position of its `def`.
-            given: what has a value already: its parameters, and constants.
-            running: what stands for the call where it runs.
+            given: names that have a value already: its parameters, and constants.
+            running: the call's object in the running code.
         """
         caller = self.open[-1] if self.open else None
         call_line = caller.step.line if caller is not None and caller.step is not None else 0
@@ -301,7 +301,7 @@ class Recorder:
             self.open = []
 
     def line(self, line: int) -> None:
-        """A line of the innermost function begins; whatever came before is done."""
+        """A line of the innermost function begins; the line before it is done."""
         frame = self.open[-1]
         frame.goes_on_at(line)
         self._close(frame)
@@ -314,7 +314,7 @@ class Recorder:
 
         Args:
             line, name: where, and which one.
-            accesses: how many of the accesses heard of last were its own.
+            accesses: how many of the latest accesses were its own.
         """
         frame = self.open[-1]
         before = frame.step
@@ -351,7 +351,7 @@ class Recorder:
             step.issued.append(operation)
 
     def completed(self, operation: AsyncOperation, awaits: str) -> None:
-        """The line that runs has completed an operation, which `awaits` was waited for by."""
+        """The line that runs has completed an operation by a wait for `awaits`."""
         step = self._running
         if step is not None:
             operation.awaits = awaits
@@ -359,7 +359,7 @@ class Recorder:
 
     @property
     def current_step(self) -> int | None:
-        """The number that the step which runs now has if it ends now; None where none runs."""
+        """The number of the running step if it ended now; None if none runs."""
         runs = bool(self.open) and self.open[-1].step is not None
         return self._count if runs and len(self.steps) < self._most else None
 
@@ -430,14 +430,14 @@ class Recorder:
 
 
 def _partial(mask: Any) -> numpy.ndarray | None:
-    """The mask as an array; None where every lane is on."""
+    """The mask as an array; None if every lane is on."""
     if mask is None or mask.all():  # a mask that is symbolic knows without its elements
         return None
     return numpy.asarray(mask)
 
 
 def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) -> numpy.ndarray:
-    """What memory holds now, lane by lane; a lane that is off reads whatever is nearest."""
+    """The contents of memory now, lane by lane; a lane that is off reads the nearest element."""
     if mask is not None:
         indices = numpy.broadcast_to(indices, numpy.broadcast_shapes(indices.shape, mask.shape))
     if not buffer.elements.size:  # of a store that leaves a tensor without elements
@@ -447,11 +447,11 @@ def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) ->
 
 
 class Enough(Exception):
-    """All that was wanted has been heard."""
+    """All requested values are recorded."""
 
 
 class SecondRecorder(Recorder):
-    """Hears the same run again, keeps no step, and catches the values that are wanted.
+    """Follows the same run again without keeping steps, and catches the requested values.
 
     Attributes:
         caught: (step, name) -> value; -1 - the frame's number for what a frame began with.
@@ -498,7 +498,7 @@ class TracingHook:
             if not triton_api.is_in_library(function.source.file)
         }
         self.accesses_of_operation = 0
-        """How many accesses were heard of since the last operation."""
+        """The number of accesses since the last operation."""
         self._is_late = False
         self._codes = set(map(id, code.program.codes))
         self._names = code.program.variables
@@ -657,7 +657,7 @@ class TracingHook:
         return kept
 
     def back_to(self, frame: FrameType | None) -> None:
-        """Code of `frame` goes on, maybe the library's: helpers that it called have returned."""
+        """Leave the helpers that have returned to `frame`, which may be the library's."""
         recorder = self._recorder
         running = [opened.running for opened in recorder.open]
         while frame is not None and frame not in running:
@@ -667,7 +667,7 @@ class TracingHook:
 
 
 _GROUPS = {"copies": "commit group", "stores": "store group", "products": "wgmma group"}
-"""What the operations of a queue are waited for by."""
+"""The group by which a kernel waits for the operations of a queue."""
 
 
 def _root(array: numpy.ndarray) -> numpy.ndarray:

@@ -174,12 +174,12 @@ class Trace(Sequence[Step]):
     def find(
         self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False
     ) -> Step | None:
-        """The first step after which a condition on the variables holds; None where there is none.
+        """The first step after which a condition on the variables holds; None if there is none.
 
         Args:
             condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at
-                which a variable that it asks for does not exist are passed over.
-            after: the step behind which the search begins; backwards, the one before which.
+                which one of its variables does not exist are skipped.
+            after: the search begins after this step; backwards, before it.
             backwards: search toward the beginning; `after` is then the end unless it is given.
 
         Raises:
@@ -246,7 +246,7 @@ class Trace(Sequence[Step]):
         """Every value that a variable had, in order.
 
         Args:
-            program: whose; None for all that were traced.
+            program: the program; None for all that were traced.
 
         Raises:
             ArgumentError: no function that ran has such a variable.
@@ -284,17 +284,17 @@ class Trace(Sequence[Step]):
         return meant
 
     def why(self, argument: str, index: int | tuple[int, ...]) -> Origin:
-        """What an element of an argument was computed from at the end of the launch: the line that
-        stored it, and behind it the lines, the loads and the masks, as a tree. Programs that wrote
-        it, or what it was computed from, are traced too, up to 16.
+        """Return what an element of an argument was computed from at the end of the launch: the
+        line that stored it, and the lines, loads and masks before it, as a tree. Programs that
+        wrote it, or what it was computed from, are traced too, up to 16.
 
         Args:
             argument: a tensor of the launch.
             index: the element, as an index of the tensor.
 
         Returns:
-            The Origin, whose text is the tree. Where it is not known which elements of a tile
-            count, as of a sum's argument, the whole tile is named.
+            The Origin, whose text is the tree. If it is not known which elements of a tile count,
+            as in the argument of a sum, the whole tile is named.
 
         Raises:
             ArgumentError: the launch has no such tensor, or the tensor no such element.
@@ -348,17 +348,17 @@ class Trace(Sequence[Step]):
 
         Args:
             other: another trace: of another kernel, other dtypes, another seed; variables are
-                compared by their names, one value after the other. Or what a launch elsewhere, on a
-                GPU say, left in the arguments: name -> tensor; compared are the elements that the
-                traced programs wrote.
+                compared by their names, one value after the other. Or the results of another
+                launch, for example on a GPU: name -> tensor; the elements that the traced programs
+                wrote are compared.
             rtol, atol: how far a float may differ: `atol + rtol * |theirs|`. By default,
                 variables of one dtype must have the same bits; variables of two dtypes have the
                 tolerance of the coarser one, and the results of another launch what rounding
                 explains (docs/tolerances.md).
 
         Returns:
-            The difference: which step, which variable, which element, both values. It is false
-            where the runs agree, and where nothing could be compared, which its text says.
+            The difference: which step, which variable, which element, both values. It is false if
+            the runs agree, or if nothing could be compared, as its text says.
 
         Raises:
             ArgumentError: no program in common, no such argument, or `other` is neither.
@@ -381,7 +381,7 @@ class Trace(Sequence[Step]):
         return difference_of_outputs(self, other, rtol, atol)
 
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
-        """What an argument holds after a step: an array of the tensor's shape.
+        """The contents of an argument after a step, as an array of the tensor's shape.
 
         Raises:
             ArgumentError: no tensor of the launch has that name.
@@ -437,7 +437,7 @@ class Trace(Sequence[Step]):
         return self.arguments[name]
 
     def final_memory(self, argument: str) -> numpy.ndarray:
-        """What the whole launch left in an argument, untraced programs included; else `memory`."""
+        """An argument's contents after the launch, untraced programs included; else `memory`."""
         self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
         is_last = any(
@@ -477,7 +477,7 @@ class Trace(Sequence[Step]):
         }
 
     def _lost(self, argument: str, step: int, lost: int) -> errors.NotRecorded:
-        """That what an argument holds after a step is not known since step `lost`."""
+        """The error that an argument's contents are unknown since step `lost`."""
         before = f"trace.memory({argument!r}, {lost - 1}) has what it held before. " if lost else ""
         largest = max(
             self.values[number].nbytes
@@ -548,8 +548,8 @@ class Trace(Sequence[Step]):
         """The stepper: source, variables and arguments at a step, with controls for other steps.
 
         Args:
-            step: the one that is shown first; None for the fault, what wrote a result that is not
-                the expected one, else the first.
+            step: the first step to show; None for the fault, the step that wrote a wrong result, or
+                else the first step.
 
         Returns:
             What notebooks display as a widget, and terminals as text;
@@ -686,7 +686,7 @@ _PROGRAMS_NAMED = 4
 
 
 def _takes_no_state(condition: Callable[..., Any]) -> bool:
-    """Whether a function cannot be called with one argument; of C functions no one knows."""
+    """Whether a function cannot be called with one argument; not known of C functions."""
     try:
         signature = inspect.signature(condition)
     except (TypeError, ValueError):

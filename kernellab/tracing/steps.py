@@ -1,4 +1,4 @@
-"""What a trace is made of, steps, calls, accesses, and how that is written to a file."""
+"""The parts of a trace (steps, calls, accesses), and their file format."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Frame:
         function, file: what was called.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
-        given: name -> value's number, of what has one before the first line: arguments, constants.
+        given: name -> value's number, for names with a value at the start: arguments, constants.
         partition: the warp-specialized group that called, by its function; "" outside of any.
     """
 
@@ -95,8 +95,8 @@ class LoopIteration:
     """Which iteration of a loop a step belongs to.
 
     Attributes:
-        header: what the header says: "for k in range(0, n)".
-        number: of the iteration, from 0; where the loop is over, how many there were.
+        header: the header's text: "for k in range(0, n)".
+        number: of the iteration, from 0; if the loop is over, how many there were.
         is_over: whether the header was reached once more, and the loop ended there.
     """
 
@@ -135,7 +135,7 @@ class AffineLanes:
 
     def runs(self) -> numpy.ndarray | None:
         """(first, how many) of each run of places that follow each other, ascending, int64;
-        None where places may come twice or out of order, so that every lane must be looked at.
+        None if places may come twice or out of order, so that every lane must be looked at.
         """
         if 0 in self.extents:
             return numpy.zeros((0, 2), numpy.int64)
@@ -173,7 +173,7 @@ class Access:
         argument: the argument whose memory it goes to; "" for memory of no argument.
         itemsize: bytes of an element.
         lanes: where the elements are: see `indices`.
-        mask_number: number of the mask among the trace's values; None where every lane takes part.
+        mask_number: number of the mask among the trace's values; None if every lane takes part.
         written_number: number of what memory holds afterwards, lane by lane; None for a load.
     """
 
@@ -187,13 +187,13 @@ class Access:
 
     @property
     def has_elements(self) -> bool:
-        """Whether it is known which elements are accessed; a trace keeps so much and no more."""
+        """Whether it is known which elements are accessed; a trace keeps a limited number."""
         numbers = [self.mask_number, None if isinstance(self.lanes, AffineLanes) else self.lanes]
         return all(number is None or self.values[number].is_exact for number in numbers)
 
     @property
     def has_contents(self) -> bool:
-        """Whether it is known what memory holds afterwards where it is accessed."""
+        """Whether the contents of the accessed memory afterwards are known."""
         written = self.written_number
         return self.has_elements and (written is None or self.values[written].is_exact)
 
@@ -208,7 +208,7 @@ class Access:
 
     @property
     def mask(self) -> numpy.ndarray | None:
-        """Which lanes take part; None where all do."""
+        """Which lanes take part; None if all do."""
         if self.mask_number is None:
             return None
         return numpy.asarray(self.values[self.mask_number].exact())
@@ -223,7 +223,7 @@ class Access:
         return on
 
     def written(self) -> numpy.ndarray:
-        """What memory holds at `elements` afterwards, or raises NotRecorded."""
+        """The contents of memory at `elements` afterwards; raises NotRecorded."""
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
         everywhere, mask = numpy.broadcast_to(stored, self._extents), self.mask
@@ -268,7 +268,7 @@ class Access:
         return math.prod(self._extents)
 
     def runs(self) -> numpy.ndarray | None:
-        """`AffineLanes.runs` of all lanes; None where there is a mask, or no pattern."""
+        """`AffineLanes.runs` of all lanes; None if there is a mask, or no pattern."""
         if self.mask_number is None and isinstance(self.lanes, AffineLanes):
             return self.lanes.runs()
         return None
@@ -290,7 +290,7 @@ class Step:
         turns: the iteration of each loop around the line and its calls, the outermost first.
         changed_numbers: name -> value's number, of variables that are new or changed.
         accesses: to memory, in order.
-        operation: the operation's name, "tt.load", where the trace goes by operations; else "".
+        operation: the operation's name, "tt.load", if the trace has operations; else "".
     """
 
     number: int
@@ -334,17 +334,17 @@ class Step:
 
     @property
     def changed(self) -> dict[str, StoredValue]:
-        """The variables that are new or have another value after this step."""
+        """The variables that are new or changed after this step."""
         return {name: self.values[number] for name, number in self.changed_numbers.items()}
 
     def writes_to(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
-        """(numbers of elements in reading order, what memory holds there afterwards)
-        of each of its writes to an argument; of lanes with the same number the last one counts.
+        """(numbers of elements in reading order, their contents afterwards) of each of its writes
+        to an argument; the last of several lanes with the same number counts.
 
         `arguments` are all there are: a write through one that shares memory
-        with this one counts too. Raises NotRecorded where a write was too large to be kept.
+        with this one counts too. Raises NotRecorded if a write was too large to be kept.
         """
         for access, further in self.writes(argument, arguments):
             inside, numbers = argument.numbered(access.elements + further)
@@ -386,9 +386,9 @@ class AsyncOperation:
     Attributes:
         name: of the IR's operation, "async_copy_global_to_local".
         buffers: the memory on the chip that it reads or writes: "stages[1]".
-        awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
+        awaits: the group or phase of its wait: "commit group 1", "phase 0 of filled[1]".
         issued: number of the step that issued it.
-        completed: number of the step in which it completed; None where it never did.
+        completed: number of the step in which it completed; None if it never did.
     """
 
     name: str
@@ -405,7 +405,7 @@ class AsyncOperation:
         return self.buffers or (self.awaits.rpartition(" of ")[2],)
 
     def state(self, step: int) -> str:
-        """ "issued", "pending" or "complete" after a step; "" where it is not in flight."""
+        """ "issued", "pending" or "complete" after a step; "" if it is not in flight."""
         return state_in_flight(self.issued, self.completed, step)
 
     @property
@@ -432,7 +432,7 @@ def state_in_flight(issued: int, completed: int | None, step: int) -> str:
 
 
 def places_within(places: numpy.ndarray, size: int) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-    """Which places are of so many elements, None for all of them; and those that are."""
+    """Which places are below a number of elements, None for all of them; and these places."""
     if not places.size or (places.min() >= 0 and places.max() < size):
         return None, places
     inside = (places >= 0) & (places < size)
@@ -446,7 +446,7 @@ class TracedArgument:
     Attributes:
         name: the parameter's name; of a descriptor too.
         shape, strides: strides in elements.
-        storage: number of the memory that it lies in; arguments that share memory have the same.
+        storage: number of the memory that it is in; arguments that share memory have the same.
         start: bytes from the storage's first to the tensor's.
     """
 
@@ -458,7 +458,7 @@ class TracedArgument:
     start: Annotated[int, Limits(-(2**48), 2**48)] = 0
 
     def offset_of(self, index: tuple[int, ...]) -> int:
-        """Return how many elements an element lies behind the tensor's first in memory."""
+        """Return how many elements an element is behind the tensor's first in memory."""
         return sum(place * stride for place, stride in zip(index, self.strides))
 
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
@@ -494,7 +494,7 @@ class TracedArgument:
         self, indices: numpy.ndarray
     ) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:
         """Where in the tensor elements of its storage are. `indices`: elements from the tensor's
-        first, int64, in one dimension. Returns which of them lie in the tensor, and for these the
+        first, int64, in one dimension. Returns which of them are in the tensor, and for these the
         index along each dimension.
         """
         rest = indices.copy()
@@ -524,17 +524,17 @@ class SourceText:
 
     @property
     def tree(self) -> ast.Module:
-        """The function, for reading; nothing of a damaged file."""
+        """The function's syntax tree; empty for a damaged file."""
         return parsed(textwrap.dedent("\n".join(self.lines)))
 
 
 @dataclass(frozen=True)
 class TracedFault:
-    """What stopped the run.
+    """The fault that stopped the run.
 
     Attributes:
         kind: the error's class: "OutOfBounds", "Deadlock", ...
-        position: the line, where it is known.
+        position: the line, if it is known.
         step: number of the step that it happened in; None in a program that was not traced.
     """
 
@@ -549,7 +549,7 @@ class TracedFault:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the arguments held before a step: the first, or one after untraced programs.
+    """The contents of the arguments before a step: the first, or one after untraced programs.
 
     Attributes:
         step: the number of the step.
@@ -562,13 +562,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """What a trace is of.
+    """The launch that a trace is of.
 
     Attributes:
         operations: whether steps are operations of the IR, not lines.
-        options: of the launch, where they are not the default.
+        options: of the launch, if they are not the default.
         largest_exact: values of more bytes were kept as summaries.
-        roundings: argument -> which part of it rounding may change; see `launch.results`.
+        roundings: argument -> the part of it that rounding may change; see `launch.results`.
     """
 
     kernel: str
@@ -707,7 +707,7 @@ def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` is on a line; None where they cannot be read."""
+    """The lines of the function whose `def` is on a line; None if they cannot be read."""
     block = _block(tuple(source_lines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 
@@ -740,7 +740,7 @@ def _header(node: ast.For | ast.While) -> str:
 
 
 def changed_sources(sources: Sequence[SourceText]) -> list[str]:
-    """A sentence for each source that is not what it was when it was recorded."""
+    """A sentence for each source that has changed since it was recorded."""
     return [
         f"{source.function!r} in {source.file} has changed since this trace was recorded; the "
         "lines shown are the recorded ones."

@@ -44,7 +44,7 @@ class TilePointer:
         return f"{start} + {numpy.array2string(self.offsets, threshold=6, edgeitems=2)}"
 
 
-# What is seen of a value that may be too large to keep: its summary and its thumbnail.
+# The visible parts of a value that may be too large to keep: its summary and its thumbnail.
 
 
 THUMBNAIL_SIDE = 64
@@ -53,7 +53,7 @@ THUMBNAIL_SIDE = 64
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known of every value, however large.
+    """The facts that are kept of every value, however large.
 
     Attributes:
         shape: () for a scalar.
@@ -161,7 +161,7 @@ def _summary_of_part(array: numpy.ndarray) -> Summary:
 
 def thumbnail_of(value: Any, side: int = THUMBNAIL_SIDE) -> numpy.ndarray:
     """A small float32 picture of a tile: rows of its last dimension,
-    neighbors averaged where there are too many.
+    neighbors averaged if there are too many.
 
     A tile of one dimension is folded into rows, in reading order; places left over in the last
     row repeat the last element. Where a NaN or an infinity is among the neighbors, it shows.
@@ -211,7 +211,7 @@ def _averaged(part: numpy.ndarray, down: numpy.ndarray, across: numpy.ndarray) -
     """The means of the cells between edges, float64; of single elements these themselves."""
     if part.dtype.kind not in "fiub":
         part = part.astype(numpy.float32)
-    with numpy.errstate(all="ignore"):  # memory that no one wrote may hold any bits
+    with numpy.errstate(all="ignore"):  # unwritten memory may hold any bits
         result = part.astype(numpy.float64)
         for axis, edges in enumerate((down, across)):
             if edges.size - 1 < result.shape[axis]:
@@ -241,10 +241,10 @@ TOTAL_EXACT = 256 * 1024 * 1024
 """Once so many bytes of variables are kept exactly, further ones are kept as summaries."""
 
 TOTAL_MEMORY = 256 * 1024 * 1024
-"""So many bytes are kept for memory: arguments, what is written, and where."""
+"""The most bytes that are kept for memory: arguments, what is written, and where."""
 
 _PENDING_BYTES = 32 * 1024 * 1024
-"""So much is held as it came before it is compared and compressed."""
+"""The bytes of new values that are held before they are compared and compressed."""
 
 _UNPACKED_ONCE = 1 << 20
 """What is seen of larger values, in bytes, is kept once somebody has looked."""
@@ -263,7 +263,7 @@ class StoredValue:
         digest: equal for equal values, and only for them.
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
-        data: the array, or its elements compressed; None where only a summary is kept.
+        data: the array, or its elements compressed; None if only a summary is kept.
     """
 
     kind: Kind
@@ -303,14 +303,14 @@ class StoredValue:
         return self.as_value(self._array())
 
     def copied(self) -> numpy.ndarray:
-        """The array, which no one else has. Raises as `exact`."""
+        """The array, which is not shared. Raises as `exact`."""
         if isinstance(self.data, bytes):
             return self._array()
         value = self.exact()
         return numpy.array(value.offsets if isinstance(value, TilePointer) else value)
 
     def as_value(self, array: numpy.ndarray) -> Any:
-        """What a kernel's variable shows for this array."""
+        """The value of a kernel's variable for this array."""
         if self.kind == "pointer":
             return TilePointer(self.argument, array)
         return array[()] if array.ndim == 0 else array
@@ -350,7 +350,7 @@ class StoredValue:
         return thumbnail_of(self._array())
 
     def text(self) -> str:
-        """One short line: the value itself where it is a scalar, else its range."""
+        """One short line: the value itself if it is a scalar, else its range."""
         if self.kind == "constant":
             return repr(self.constant)
         if not self.shape and self.is_exact:
@@ -381,7 +381,7 @@ class StoredValue:
             self.data = compressed(self.data)
 
     def packed(self) -> bytes | None:
-        """The compressed data; None where only a summary is kept."""
+        """The compressed data; None if only a summary is kept."""
         if isinstance(self.data, numpy.ndarray):
             return compressed(self.data)
         return self.data
@@ -481,10 +481,10 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
 
 
 class ValueStore:
-    """Values by number. One that comes again, or equals an earlier one, is kept once.
+    """Values by number. Equal values are kept once.
 
     Adding is cheap: a value is compared and summarized when it is needed,
-    or when much has come together. The values that are added must not change afterwards.
+    or when many have accumulated. The values that are added must not change afterwards.
     """
 
     def __init__(
@@ -493,7 +493,7 @@ class ValueStore:
         """An empty store.
 
         Args:
-            largest: bytes of the largest value that is kept exactly where nothing else is said.
+            largest: bytes of the largest value that is kept exactly by default.
             total: bytes of all of them.
             memory: bytes of those that are to be kept however large they are.
         """
@@ -515,7 +515,7 @@ class ValueStore:
         a TilePointer, or any other object.
 
         With `whole` it is kept exactly however large it is, while there is space,
-        also where an equal one was added before without.
+        even if an equal one was added before without.
         """
         number = self._numbers.get(id(value), len(self))
         if whole:

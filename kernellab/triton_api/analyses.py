@@ -49,10 +49,10 @@ class PythonWarning:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the compiler says about a kernel while it compiles it."""
+    """The compiler's messages about a kernel while it compiles it."""
 
     printed: str
-    """What MLIR printed: remarks, warnings, notes, each with the place it speaks of."""
+    """MLIR's remarks, warnings and notes, each with its place."""
     warnings: tuple[PythonWarning, ...]
 
 
@@ -130,7 +130,7 @@ def _remarks_printed() -> Iterator[None]:
 
 
 def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
-    """What ptxas says of a PTX text with its option -v: registers, spills, warnings.
+    """The output of `ptxas -v` for a PTX text: registers, spills, warnings.
     The backend's own stage runs it.
 
     Raises:
@@ -198,7 +198,7 @@ def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int
     and the columns that it asks for.
 
     The backend's own allocation pass is run on the module.
-    Columns are rounded up to what a program can ask for, where there are as many.
+    Columns are rounded up to what a program can ask for, if there are as many.
     """
     with freed_after(triton_api.parse_mlir(text, target)) as module:
         manager = libtriton.ir.pass_manager(module.context)

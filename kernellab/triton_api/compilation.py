@@ -79,7 +79,7 @@ def warnings_shown_once() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """What Triton's compiler made of one kernel."""
+    """The result of Triton's compiler for one kernel."""
 
     stages: Mapping[str, str | bytes]
     """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
@@ -87,7 +87,7 @@ class CompiledKernel:
     """The backend's options in force, and what it found out:
     "shared" (bytes), "name" (the entry's symbol), ..."""
     assembler_log: str | None = field(default=None, repr=False)
-    """What `ptxas -v` said; None where no one listened."""
+    """The output of `ptxas -v`; None if it was not recorded."""
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:

@@ -58,7 +58,7 @@ class Constant:
 
 
 Held = Operand | Group | Constant
-"""What a name stands for."""
+"""The value of a name."""
 
 
 class Handles:
@@ -114,7 +114,7 @@ def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
 
     `breakpoint()` becomes `pass`, which generates no code on a GPU; `is_breakpoint` still knows it.
     `print(x)` becomes `print("x", x)`, which is `tl.device_print`: what is printed follows the text
-    before it, or its own expression where there is none. Several texts make several prints.
+    before it, or its own expression if there is none. Several texts make several prints.
     """
     rewritten: ast.Module = _Rewriter().visit(tree)
     return rewritten
@@ -166,7 +166,7 @@ def _print(statement: ast.Expr, call: ast.Call, text: str, values: list[ast.expr
 
 
 def _parts(call: ast.Call) -> Iterator[tuple[str, list[ast.expr]]]:
-    """What a print says: texts, each with the values that follow it."""
+    """The output of a print: texts, each with the values that follow it."""
     text: str | None = None
     values: list[ast.expr] = []
     for said in _said(call.args):
@@ -209,9 +209,9 @@ def _label(text: str | None, values: list[ast.expr]) -> str:
 # Triton's front end reads a kernel statement by statement and keeps a table of its names. Before
 # each statement, and after each that gives names to values, a debug record is put into the
 # module: a `tt.print` whose text is a number, and whose operands are the values, or where those
-# cannot be printed a call of a function that no one defines. The names of the operands are in
+# cannot be printed a call of an undefined function. The names of the operands are in
 # the `DebugRecord` of that number. Aliases, constants, tuples and parameters are then known by
-# name, though no operation makes them. Debug records are for interpreters; a GPU's compiler must
+# name, although no operation makes them. Debug records are for interpreters; a GPU's compiler must
 # never see one.
 
 DEBUG_RECORD = "kernellab.mark "
@@ -243,7 +243,7 @@ class SourceFunction:
 
 @dataclass(frozen=True)
 class DebugRecord:
-    """What one debug record says.
+    """The contents of one debug record.
 
     Attributes:
         kind: "enter": a function begins, its parameters have values. "line": a statement begins.
@@ -279,12 +279,12 @@ def recording_debug_info() -> Iterator[list[DebugRecord]]:
 
 
 def current_records() -> list[DebugRecord] | None:
-    """Return the list that this thread's debug records go to; None where none are recorded."""
+    """Return the list that this thread's debug records go to; None if none are recorded."""
     return _current.get()
 
 
 class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no types
-    """Triton's front end, with debug records where this thread wants them."""
+    """Triton's front end, with debug records if this thread wants them."""
 
     _entered = False
 

@@ -57,7 +57,7 @@ from kernellab.triton_api.targets import COLUMNS_OF_THE_FILE, column_from_one
 
 
 def machine_error(error: Exception, lead: str, printed: str = "") -> MachineError | None:
-    """What an error says of this machine; None where it is the kernel's, or the compiler's.
+    """What an error says about this machine; None if it is the kernel's, or the compiler's.
 
     Args:
         lead: what cannot be done: "The compiler cannot run".
@@ -109,7 +109,7 @@ def is_machines_fault(error: BaseException) -> bool:
 
 @contextmanager
 def translated_machine_errors(lead: str) -> Iterator[None]:
-    """Turn what is this machine's fault into a MachineError; everything else goes on as it is."""
+    """Turn errors that are this machine's fault into a MachineError; all others propagate."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError) as error:
@@ -124,7 +124,7 @@ def translated_machine_errors(lead: str) -> Iterator[None]:
 _ENDED = re.compile(r"failed with error code (-\d+|12[67])\b")
 """Triton's words for an assembler that a signal ended, or that could not be started."""
 _NO_ROOM = -signal.SIGXFSZ
-"""How it ends where a file would outgrow the limit of the process."""
+"""How it ends if a file would outgrow the limit of the process."""
 _FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
 OWN_ASSEMBLER = (
     "If TRITON_PTXAS_PATH or TRITON_PTXAS_BLACKWELL_PATH is set, unset it: Triton then uses the "
@@ -154,7 +154,7 @@ _SIGNS = (
 
 
 def _advice_on_program(error: Exception) -> str:
-    """What to do about a program that the environment names and the system does not start."""
+    """Advice about a program that the environment names and the system does not start."""
     named = getattr(error, "filename", None)
     for name, value in os.environ.items():
         if value and value == named and re.fullmatch(r"TRITON_\w+_PATH", name):
@@ -199,7 +199,7 @@ def translated_errors(
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
                 raise fault from error
             raise _assembler_error(error, kernel, target, printed) from error
-        except Exception as error:  # also of LLVM, and of constant functions of the user's
+        except Exception as error:  # also of LLVM, and of constant functions of the user
             printed = output.take()
             refused = _python_function_error(error, kernel, target)
             refused = refused or _foreign_function_error(error, kernel, target, attempt)
@@ -283,7 +283,7 @@ def _refused(
 
 
 def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
-    """What the front end complains of, and what to do about it ("" where its words say it)."""
+    """The complaint of the front end, and the advice ("" if the complaint says it)."""
     if isinstance(error.node, str) and str(error.src).startswith("invalid "):
         # Triton gives words and a name in place of a source and its node.
         return str(error.src), _other_name(error.node)
@@ -293,7 +293,7 @@ def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
 
 
 def _other_name(name: str) -> str:
-    """What to call a kernel whose name Triton does not take."""
+    """Advice for a kernel whose name Triton refuses."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     example = f", {plain!r} for one" if plain.isidentifier() and plain.strip("_") else ""
     return (
@@ -366,7 +366,7 @@ def _python_function_error(error: Exception, kernel: Any, target: Target) -> Com
 def _foreign_function_error(
     error: Exception, kernel: Any, target: Target, attempt: Attempt | None
 ) -> CompileError | None:
-    """What Triton says of torch.relu and its like, before it looks at any line."""
+    """What Triton says about torch.relu and its like, before it looks at any line."""
     words = f"{type(error).__name__}: {error}"
     for function in reachable_functions(kernel):
         call = None if is_in_library(definition_of(function).file) else foreign_call(function)
@@ -485,7 +485,7 @@ def _quoted_path(line: str) -> str:
 
 
 def _assembler_message(printed: str) -> tuple[str, list[int]]:
-    """What ptxas complains about, and the lines of PTX that it names."""
+    """The complaints of ptxas, and the lines of PTX that it names."""
     complaints = list(_PTXAS_DIAGNOSTIC.finditer(printed))
     words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
     return words, [int(line) for c in complaints if (line := c["line"] or c["stated_line"])]
@@ -509,7 +509,8 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
     the file and line as they are, the column that of the AST node.
 
     A location in no function of the kernel's (in Triton's library, or unknown)
-    becomes the kernel's `def` line; one in a TTGIR text stays: who has the text can say more.
+    becomes the kernel's `def` line; one in a TTGIR text is kept, because a caller that has the text
+    can map it.
     """
     if file.endswith(TTGIR_FILE_SUFFIX):
         return SourcePosition(file, line, column)
@@ -518,7 +519,7 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
 
 
 def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
-    """A place in a function of the kernel's, with the file's column (from 1); else None."""
+    """A place in a function of the kernel, with the file's column (from 1); else None."""
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")
@@ -542,7 +543,7 @@ class IrText:
     gluon: bool = False
     """Whether a front end's module is Gluon's."""
     file: str = ""
-    """What messages call it: a path, or a few words."""
+    """Its name in messages: a path, or a few words."""
 
     @property
     def file_name(self) -> str:
@@ -598,7 +599,7 @@ def ptxas_diagnostic(printed: str, given: IrText, target: Target) -> CompileErro
 def text_diagnostic(
     printed: str, given: IrText, target: Target, running: str | None, raised: str
 ) -> CompileError:
-    """What MLIR or LLVM printed about an IR text, as an error on its line."""
+    """The output of MLIR or LLVM about an IR text, as an error on its line."""
     position = None
     words = raised or "the compiler gives no reason"
     reported = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
@@ -627,7 +628,7 @@ def text_diagnostic(
 
 
 class _Output:
-    """What the compiler printed while it ran."""
+    """The compiler's output while it ran."""
 
     def __init__(self) -> None:
         self.python = io.StringIO()

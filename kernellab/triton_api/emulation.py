@@ -33,7 +33,7 @@ class Emulation(Protocol):
 
     @property
     def target(self) -> Target | None:
-        """The GPU that launches on the CPU emulate; None where launches go as always."""
+        """The GPU that launches on the CPU emulate; None if launches go as always."""
 
     @property
     def driver(self) -> EmulatedDriver | None:
@@ -85,7 +85,7 @@ class StandIn:
         self._concerns = concerns
 
     def begin(self) -> None:
-        """Begin, in place of an earlier one."""
+        """Begin the emulation, and end an earlier one."""
         global _stand_in
         if _stand_in is not None:
             _stand_in.end()
@@ -93,14 +93,14 @@ class StandIn:
         _stand_in = self
 
     def end(self) -> None:
-        """Do so no longer."""
+        """End the emulation, unless another one replaced it."""
         global _stand_in
         if _stand_in is self:
             _stand_in = None
             emulations.leave(self._emulation)
 
     def for_file(self, file: str) -> Emulation | None:
-        """The emulation, where it concerns a file."""
+        """The emulation, if it concerns a file."""
         return self._emulation if self._concerns(file) else None
 
 
@@ -187,7 +187,7 @@ class _AnotherDriver:
 
 
 class _DriverFor:
-    """Triton's driver, but for its answer to the question which GPU is there."""
+    """Triton's driver, except for its answer to the question which GPU is there."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -288,7 +288,7 @@ def _active_or_emulated(active: property) -> property:
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]
-    """What Triton's driver says of a GPU, where there is none: it is device 0."""
+    """What Triton's driver reports without a GPU: it is device 0."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
             make_launcher: gives for the source and the metadata of a compiled kernel what launches
                 it; that is called as `launcher(x, y, z, stream, function, packed_metadata,
                 launch_metadata, enter_hook, exit_hook, *values)`.
-            is_torchs: torch answers for the same GPU; else its tensors lie on the CPU.
+            is_torchs: torch answers for the same GPU; else its tensors are on the CPU.
         """
         super().__init__()
         self._target = target
@@ -360,7 +360,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return compute_capability(self._target)
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        """What is overwritten between measurements to empty a second-level cache: nothing here."""
+        """The buffer that is overwritten between measurements to empty L2: nothing here."""
         return torch.empty(0, dtype=torch.int8, device="cpu")
 
     def clear_cache(self, cache: torch.Tensor) -> None:

@@ -32,11 +32,11 @@ _KEPT_SETTINGS = (
 )  # fmt: skip
 
 JIT_SETTINGS = (*_KEPT_SETTINGS, "repr", "launch_metadata")
-"""What `@triton.jit` may be given."""
+"""The options that `@triton.jit` accepts."""
 
 
 def jit_settings(function: Any) -> dict[str, Any]:
-    """What `@triton.jit` was given, as it is kept on the kernel."""
+    """The options of `@triton.jit` that a kernel keeps."""
     return {name: getattr(function, name, None) for name in _KEPT_SETTINGS}
 
 
@@ -48,7 +48,7 @@ def definition_of(function: Any) -> SourcePosition:
 
 def source_now(function: Any) -> str | None:
     """The source, decorators included, of the JIT function that now has this one's name
-    where it was defined; None where nothing has.
+    where it was defined; None if nothing has.
 
     A cell that ran again, or a module that was loaded again, puts another function in its place.
     """
@@ -96,7 +96,7 @@ def _lines_in_file(function: Any) -> tuple[str, errors.CompiledLines | None]:
 
 
 def function_sources(kernel: Any, others: Iterable[Any] = ()) -> tuple[FunctionSource, ...]:
-    """The kernel, the functions of the user's that it may call, and `others` with theirs, with the
+    """The kernel, the functions of the user that it may call, and `others` with theirs, with the
     lines that Triton compiles; those that are in no file or cell left out.
     """
     functions = {
@@ -142,7 +142,7 @@ def _is_edited(function: Any) -> bool:
 
 
 def format_edited(function: Any) -> str:
-    """What is said of a function whose file was edited, in a sentence or two."""
+    """The note about a function whose file was edited, in a sentence or two."""
     return errors.format_edited(definition_of(function).file, function.__name__)
 
 
@@ -156,7 +156,7 @@ def shown_as_compiled(functions: Sequence[Any]) -> Iterator[None]:
         there = errors.source_lines(place.file)[:]
         there += ["\n"] * (place.line - 1 - len(there))
         there[place.line - 1 : place.line - 1 + len(lines)] = lines
-        # With an mtime of None no one looks at the file.
+        # With an mtime of None the file is not read.
         linecache.cache[place.file] = (sum(map(len, there)), None, there, place.file)
     try:
         yield
@@ -204,8 +204,8 @@ def parameter_position(kernel: Any, name: str) -> SourcePosition:
 def is_in_library(file: str) -> bool:
     """Whether a file is Triton's own: `tl.sum` and the like are written in it.
 
-    Triton's cache gives one installation what another has compiled, with the other's paths: a file
-    of its language that this one has too is one of Triton's wherever it is.
+    Triton's cache shares kernels between installations, with the other's paths: a file of its
+    language that exists here too counts as Triton's wherever it is.
     """
     if file.startswith(_LIBRARY):
         return True
@@ -258,21 +258,20 @@ def _named_values(function: Any) -> Iterator[Any]:
             yield getattr(module, name, None)
 
 
-# What a JIT function takes from outside itself: the globals and captured variables that its
-# source names.
+# The outside names that a JIT function uses: the globals and captured variables in its source.
 
 _LIBRARIES = ("triton", "torch", "numpy")
-"""They are wherever KernelLab is, as Python's own modules are, so their contents go by name."""
+"""They are installed with KernelLab, as Python's modules are, so they are known by name."""
 _PYTHONS = Path(os.__file__).parent
 
 
 @dataclass(frozen=True)
 class OutsideName:
-    """A name from outside, with the attributes that are taken of it: `mylib.ops.scaled`."""
+    """A name from outside, with the attributes that are used of it: `mylib.ops.scaled`."""
 
     path: tuple[str, ...]
     value: Any
-    """What its first part stands for."""
+    """The object that its first part names."""
     is_early: bool
     """Whether it is needed as soon as the function is defined: in a default or in an annotation."""
 
@@ -324,7 +323,7 @@ class _Names(ast.NodeVisitor):
     def from_outside(self) -> dict[tuple[str, ...], bool]:
         """Paths that start outside the function, and whether they are needed early.
 
-        As Triton reads it: a name is the function's own from where it is first set.
+        As in Triton, a name is local from the line that first sets it.
         """
         later = {
             path: False

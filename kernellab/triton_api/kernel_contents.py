@@ -1,8 +1,8 @@
-"""What a kernel is made of: its source, the functions that it calls, the values that it reads;
-kernels pickled by that, and variants of a kernel with another source.
+"""The contents of a kernel: its source, the functions that it calls, the values that it reads;
+kernels pickled by their contents, and variants with another source.
 
 Triton looks these up once, when it first compiles a kernel, and keeps a hash of them: a helper
-that another cell defines again changes nothing for it. Here they are looked at before each launch.
+that another cell defines again changes nothing for it. Here they are checked before each launch.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _KEPT = "_kernellab_made_of"
 
 @dataclass(frozen=True, eq=False)
 class MadeOf:
-    """What a kernel was made of at some time; a new object whenever that differs.
+    """The contents of a kernel at some time; a new object whenever they differ.
 
     Attributes:
-        functions: the kernel and every JIT function of the user's that it reaches, with the sources
+        functions: the kernel and every JIT function of the user that it reaches, with the sources
             that Triton compiles.
-        names: (scope, name, value) of each function, class and module of the user's that these
+        names: (scope, name, value) of each function, class and module of the user that these
             name, and of names that stood for nothing.
         cells: of those, the ones that functions capture.
-        constants: (its name in the kernel, scope, name, value) of each global, and of what is taken
-            of modules of the user's. Triton looks after the kernel's own globals only.
+        constants: (its name in the kernel, scope, name, value) of each global, and of attributes of
+            the user's modules. Triton checks only the kernel's own globals.
     """
 
     functions: tuple[tuple[Any, str], ...]
@@ -64,7 +64,7 @@ class MadeOf:
     is_compiled: list[bool] = field(default_factory=list)
     """Not empty once it was compiled: until then, constants may still become others."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """What is kept for a kernel of this content, such as its code."""
+    """The objects that are kept for a kernel with these contents, such as its code."""
 
     @functools.cached_property
     def has_assertions(self) -> bool:
@@ -86,7 +86,7 @@ class MadeOf:
 
 
 def is_made_of_the_same(kernel: Any) -> bool:
-    """Return whether a JIT function is made of the same as at the last call of `made_of`."""
+    """Return whether a JIT function has the same contents as at the last call of `made_of`."""
     known: MadeOf | None = kernel.__dict__.get(_KEPT)
     if known is None:
         return False
@@ -102,9 +102,9 @@ def is_made_of_the_same(kernel: Any) -> bool:
 
 
 def made_of(kernel: Any) -> MadeOf:
-    """What a JIT function is made of now, the same object as long as that is the same.
+    """The current contents of a JIT function, the same object as long as they do not change.
 
-    Where it is not, what Triton keeps of the function is forgotten, so that it is compiled anew.
+    If they changed, Triton's caches of the function are cleared, so that it is compiled again.
     """
     kept: dict[str, Any] = vars(kernel)
     known: MadeOf | None = kept.get(_KEPT)
@@ -122,9 +122,9 @@ def made_of(kernel: Any) -> MadeOf:
 
 
 def check_globals(kernel: Any) -> MadeOf:
-    """What a JIT function is made of now, its globals the ones that it was compiled with: Triton
-    compiles their values in, and does not launch a kernel with others. Raises KernelLabError: one
-    has changed since.
+    """The current contents of a JIT function whose globals are those that it was compiled with:
+    Triton compiles their values in, and does not launch a kernel with others. Raises
+    KernelLabError: a global has changed.
     """
     made = made_of(kernel)
     changed = made.changed_constant()
@@ -160,7 +160,7 @@ def functions_within(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _forget(kernel: Any, made: MadeOf) -> None:
-    """Let Triton hash the kernel, and what it calls, anew: its compiled kernels are another's."""
+    """Let Triton hash the kernel and its functions again: its compiled kernels are out of date."""
     for function, _ in made.functions:
         function.hash = None
     if "device_caches" in vars(kernel):
@@ -170,7 +170,7 @@ def _forget(kernel: Any, made: MadeOf) -> None:
 def _is_equal(first: Any, second: Any) -> bool:
     try:
         return type(first) is type(second) and bool(first == second)
-    except Exception:  # of a class of the user's
+    except Exception:  # of a class of the user
         return False
 
 
@@ -210,7 +210,7 @@ class _Walk:
             self._follow(path, value)
 
     def _follow(self, path: tuple[str, ...], value: Any) -> None:
-        """What is taken of a name: functions, and attributes of modules of the user's."""
+        """Collect what a name leads to: functions, and attributes of modules of the user."""
         depth = 1
         while isinstance(value, ModuleType) and not is_of_library(value) and depth < len(path):
             scope, name = vars(value), path[depth]
@@ -229,7 +229,7 @@ class _Walk:
 
 
 def _is_watched(value: Any) -> bool:
-    """Whether another object by this name is another thing; Triton looks after constants."""
+    """Whether a new object of this name changes the contents; Triton checks constants."""
     if value is _MISSING:
         return True
     is_object = callable(value) and not isinstance(value, tl.constexpr | tl.dtype)
@@ -265,7 +265,7 @@ def content_of(kernel: Any) -> str:
 
 
 class _Description:
-    """The lines that say what a kernel is made of."""
+    """The lines that describe the contents of a kernel."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -324,7 +324,7 @@ class _Description:
 # cell can be imported nowhere.
 #
 # A function of a kernel's goes with its code, the source that Triton compiles (whatever its file
-# says by now) and the globals that it names; of a module of the user's, which may be another by
+# says by now) and the globals that it names; of a module of the user, which may be another by
 # now where it arrives, what is taken of it. Triton's own functions, and libraries, go by name.
 # Where it arrives, a kernel has the same source, lines and file, and so the same place in
 # Triton's cache.
@@ -334,7 +334,7 @@ class KernelPickler(pickle.Pickler):
     """Pickles whatever holds kernels: JIT functions by value, modules by name."""
 
     def reducer_override(self, value: Any) -> Any:
-        """How to make `value` again; NotImplemented leaves it to pickle."""
+        """How to rebuild `value`; NotImplemented leaves it to pickle."""
         if isinstance(value, JITCallable) and not is_of_library(value):
             return _taken_apart(value)
         if isinstance(value, JITCallable):
@@ -366,8 +366,8 @@ def _dumped(value: Any) -> bytes:
 
 
 def unpack(packed: bytes) -> Any:
-    """What `pack` packed. Raises ArgumentError: it was packed by another Python, or names a module
-    that is not installed here.
+    """The value that `pack` packed. Raises ArgumentError: it was packed by another Python, or names
+    a module that is not installed here.
     """
     try:
         return pickle.loads(packed)
@@ -388,7 +388,7 @@ def _named(module: str, qualname: str) -> Any:
 
 
 def _taken_apart(function: Any) -> tuple[Any, ...]:
-    """What makes the function, for pickle, then its globals, which may lead back to it."""
+    """The constructor of a function, for pickle, then its globals, which may refer to it."""
     code = function.fn.__code__
     file = code.co_filename
     made_of = {
@@ -418,14 +418,14 @@ def _kind(function: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _PartOfModule:
-    """What a function takes of a module of the user's."""
+    """The part of a user's module that a function uses."""
 
     name: str
     contents: Mapping[str, Any]
 
 
 def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """What can be sent of the outside names that a function uses: (path, value of its name)."""
+    """The outside names of a function that can be sent: (path, value of its name)."""
     modules: dict[str, Any] = {}
     inside: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for (name, *attributes), value in used:
@@ -442,7 +442,7 @@ def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
 
 
 def _travels(value: Any) -> bool:
-    """Whether a global can be sent: what cannot is of no use to a kernel."""
+    """Whether a global can be sent; a kernel cannot use the others."""
     if isinstance(value, JITCallable | ModuleType):
         return True
     try:

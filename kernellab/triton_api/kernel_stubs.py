@@ -51,11 +51,11 @@ _LONGEST_WORDS = 200
 
 @dataclass(frozen=True)
 class GivenModule:
-    """What Triton's front end made of a kernel for one specialization.
+    """The front end's result for a kernel and one specialization.
 
     Attributes:
         text: the module in MLIR's generic form, as the front end left it.
-        debug_text: the same with debug records; "" where there are none.
+        debug_text: the same with debug records; "" if there are none.
         records: what the debug records say.
     """
 
@@ -65,7 +65,7 @@ class GivenModule:
 
 
 def facts_of(kernel: Any) -> list[dict[str, Any]]:
-    """Describe a kernel and the functions of the user's that it may call, the kernel first."""
+    """Describe a kernel and the functions of the user that it may call, the kernel first."""
     return [
         _facts(function) for function in reachable_functions(kernel) if not is_of_library(function)
     ]
@@ -258,7 +258,7 @@ def is_given(kernel: Any) -> bool:
 
 def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
     """Return the module of a given kernel for an `ASTSource`, in a context of MLIR; with its debug
-    records, where this thread records them. Raises KernelLabError: the front end refused the
+    records, if this thread records them. Raises KernelLabError: the front end refused the
     kernel, or there is no module for the source.
     """
     given = vars(kernel)[MODULES].get(_key(source.signature, source.constants, source.attrs))

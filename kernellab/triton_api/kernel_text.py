@@ -28,11 +28,11 @@ class Literal:
 
     text: str
     modules: frozenset[str] = frozenset()
-    """What it takes imported, in addition to `triton.language`."""
+    """The imports that it needs in addition to `triton.language`."""
 
 
 def literal_of(value: Any) -> Literal | None:
-    """An expression for a literal, a type or a layout of Triton's, or a sequence; else None."""
+    """An expression for a literal, a type or a layout of Triton, or a sequence; else None."""
     if isinstance(value, tl.constexpr):
         return _call("triton.language.constexpr", {"": value.value})
     if isinstance(value, tl.dtype):
@@ -97,7 +97,7 @@ def python_function(function: Any) -> PythonFunction | None:
 
 
 MAIN = "__main__"
-"""By this name other modules' texts import from that of the kernel."""
+"""The name by which other modules' texts import from the kernel's."""
 
 _FUTURE_ANNOTATIONS = 0x1000000
 """The flag of code under `from __future__ import annotations`."""
@@ -113,7 +113,7 @@ class StandaloneText:
     modules: Mapping[str, str]
     """The texts of the other modules that it imports, as far as it needs them, by name."""
     missing: tuple[str, ...]
-    """What the kernel or a helper uses and no text can hold: "mylib.table"."""
+    """Objects that the kernel or a helper uses and that a text cannot hold: "mylib.table"."""
 
 
 def standalone_text(kernel: Any, others: Sequence[Any] = (), beside: Any = None) -> StandaloneText:
@@ -136,11 +136,11 @@ def standalone_text(kernel: Any, others: Sequence[Any] = (), beside: Any = None)
 
 @dataclass
 class _ModuleText:
-    """A module's text on its way, what is named before those that name it."""
+    """A module's text under construction; definitions come before their uses."""
 
     name: str
     known: dict[str, Any] = field(default_factory=dict)
-    """Name in the text -> what it stands for."""
+    """Name in the text -> its object."""
     imports: dict[str, None] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
     late_imports: dict[str, None] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class _ModuleText:
         return "\n\n\n".join(["\n".join(head), *self.statements, *tail]) + "\n"
 
     def is_taken(self, name: str, value: Any) -> bool:
-        """Whether the name stands for something else already; else it stands for this."""
+        """Whether the name already has another value; if not, it gets this one."""
         return not _is_same(self.known.setdefault(name, value), value)
 
     def add_constant(self, name: str, value: Any, literal: Literal) -> None:
@@ -173,7 +173,7 @@ class _Writer:
 
     Attributes:
         home: the text of the kernel's module.
-        missing: what no text can hold.
+        missing: objects that a text cannot hold.
     """
 
     def __init__(self, kernel: Any, beside: Any = None) -> None:
@@ -195,7 +195,7 @@ class _Writer:
         self._add(self.home, OutsideName((name,), function, is_early=False), name)
 
     def _add(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
-        """Write what gives a module a name; `shown` is how it is called where it is used."""
+        """Write the definition of a name in a module; `shown` is the name at its use."""
         name, value = wanted.path[0], wanted.value
         if isinstance(value, ModuleType) and not is_of_library(value):
             self._add_module(module, wanted, shown)
@@ -216,7 +216,7 @@ class _Writer:
             self.missing.add(shown)
 
     def _add_module(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
-        """Add a module of the user's: what is used of it, in a separate text."""
+        """Add a module of the user: what is used of it, in a separate text."""
         (name, *attributes), value = wanted.path, wanted.value
         there = self._text_of(vars(value))
         if (

@@ -49,7 +49,7 @@ class TileType:
 
     @property
     def in_memory(self) -> bool:
-        """Whether it lies in shared or tensor memory."""
+        """Whether it is in shared or tensor memory."""
         return self.type.startswith("!ttg.memdesc")
 
 
@@ -105,7 +105,7 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
 
 
 def _failed_assertion(error: BaseException) -> str:
-    """What a class of Gluon's demands of its fields, from the line that demands it."""
+    """A requirement of a Gluon class on its fields, from the line that checks it."""
     line = traceback.extract_tb(error.__traceback__)[-1].line or ""
     return f"it requires {line.removeprefix('assert ').replace('self.', '')}"
 
@@ -310,7 +310,7 @@ def _triton(layout: RegisterLayout) -> Any:
     return linear_layout.LinearLayout.from_bases(bases, names, list(layout.shape), True)
 
 
-# Gluon's layouts, the objects, by class and fields, as files hold them.
+# Gluon's layout objects, by class and fields, as in files.
 
 _LAYOUTS = "triton.experimental.gluon.language"
 

@@ -38,7 +38,7 @@ class PassCall:
     name: str
     """As in Triton's `add_*`: "coalesce"."""
     occurrence: int
-    """The how manieth of that name in that stage, from 1, those left out included."""
+    """Its number among the passes of that name in the stage, from 1, including those left out."""
     arguments: tuple[Any, ...] = ()
     adder: str = ""
     """Where Triton's bindings have the function that adds it: "passes.ttgpuir.add_coalesce".
@@ -84,8 +84,8 @@ class Watcher:
 # `passes`, `llvm`, and `nvidia` or `amd`. While a watched compilation runs, patches take the
 # place of these names. They remember the passes that a stage adds, and run each in a separate
 # pass manager, so that the watcher sees the module after each one, and may leave some out. In
-# every other thread, and once the compilation is over, the patches behave as what they replace.
-# One more, of Python's `subprocess`, hears what the assembler says.
+# every other thread, and once the compilation is over, the patches behave like the originals.
+# Another patch, of Python's `subprocess`, captures the assembler's output.
 
 
 @dataclass
@@ -106,7 +106,7 @@ class WatchedCompilation:
     replaced: set[str] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     assembler_log: str | None = None
-    """What ptxas said, once it ran."""
+    """The output of ptxas, once it ran."""
 
     def running_label(self) -> str | None:
         """The label of what runs now, or failed."""
@@ -249,7 +249,7 @@ class _Ir:
 
 
 _LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
-"""What the backends do to a module of LLVM's, in the order in which they do it."""
+"""The steps of the backends on a module of LLVM, in their order."""
 
 
 class LlvmReached(Exception):

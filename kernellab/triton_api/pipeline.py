@@ -102,7 +102,7 @@ _SMALLEST_KERNEL = (
 
 def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
     """Run the stages on a module of the front end's until it is one of LLVM's dialect:
-    what only cleans up after that, and LLVM itself, has nothing to say of the kernel.
+    what only cleans up after that, and LLVM itself, has nothing to say about the kernel.
 
     Args:
         backend, parsed: Triton's backend, and the options that it parsed.
@@ -290,7 +290,7 @@ def compile_text(
 
     Raises:
         CompileError: the compiler refused it; the position is in the text (file `given.file`), or
-            in the kernel's file where the text's own locations lead there.
+            in the kernel's file if the text's own locations lead there.
         OptionError: an option value that the target's backend refuses.
     """
     triton_api.check_options(options, target)
@@ -389,7 +389,7 @@ def _run_stages(
 
 
 def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: Any) -> Any:
-    """What the stage made, or the file that the option `ir_override` has put in its place."""
+    """The stage's result, or the file that the option `ir_override` names instead."""
     path = metadata.get("ir_override")
     if path and path.endswith(f".{stage}"):
         return parse(path, stage, getattr(start, "context", None))

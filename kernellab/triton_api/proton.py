@@ -38,7 +38,7 @@ class ScopeListener(Protocol):
         """A scope begins."""
 
     def measured(self, metrics: Mapping[str, float]) -> None:
-        """The user gives more metrics of the innermost scope."""
+        """Take more of the user's metrics for the innermost scope."""
 
     def leave(self) -> None:
         """It ends."""
@@ -83,7 +83,7 @@ def start(path: Path, *, context: str, data: str, backend: str | None, mode: Any
 
 
 def activate(session: int) -> None:
-    """Let a session go on. Raises ProtonRefused: it cannot."""
+    """Let a session continue. Raises ProtonRefused: it cannot."""
     _asked(lambda proton: proton.activate(session))
 
 
@@ -212,7 +212,7 @@ _listeners: list[LaunchListener] = []
 
 @contextmanager
 def launches_heard(listener: LaunchListener) -> Iterator[None]:
-    """Inside, a listener hears of each launch. Contexts may end in any order."""
+    """Inside, a listener is notified of each launch. Contexts may end in any order."""
     _listeners.append(listener)
     try:
         with _listeners_told:
@@ -244,8 +244,8 @@ _listeners_told = WhileAnyThread(
 
 
 def peak_per_second(kind: str, arch: str, width: int | None, **facts: int) -> float | None:
-    """What Proton takes for a GPU's peak: operations of so many bits a second, or with None bytes;
-    None where it knows no such GPU.
+    """Return the peak of a GPU in Proton's tables: operations a second of a width in bits, or bytes
+    a second for None; None if Proton does not know the GPU.
 
     Args:
         kind, arch: "CUDA" and "90", "HIP" and "gfx942".
@@ -287,7 +287,7 @@ _NAME_BIT = 23
 class ReadingMemory:
     """Where a program's warps note the clock.
 
-    The newest readings are kept: a warp that has more goes on at the beginning of its part.
+    The newest readings are kept: a warp that has more continues at the beginning of its part.
     """
 
     readings: int
@@ -366,7 +366,7 @@ def _passes_of_proton(target: Target, memory: ReadingMemory) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Passes:
-    """What a backend asks for where it lets others add to its pipeline."""
+    """The hook by which a backend lets others add to its pipeline."""
 
     memory: ReadingMemory
 
@@ -416,7 +416,7 @@ _MOST_SHARED = 227 * 1024
 
 
 def scratch_bytes(compiled: Any) -> int:
-    """What one program of a marked kernel notes, header and all."""
+    """The record of one program of a marked kernel, including its header."""
     return int(compiled.metadata.profile_scratch_size)
 
 

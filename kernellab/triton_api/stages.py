@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
 def with_ascii_comments(ptx: str) -> str:
-    """The text with escapes for what is not ASCII in its comments; all else stays as it is."""
+    """The text with escapes for what is not ASCII in its comments; all else is not changed."""
     if ptx.isascii():
         return ptx
     return _COMMENT.sub(
@@ -154,7 +154,7 @@ def new_context(backend: Any) -> Any:
 
 
 def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
-    """The module of an MLIR text, which may abort the process where no compiler made it.
+    """The module of an MLIR text, which may abort the process if no compiler made it.
 
     Args:
         file_name: of the passing file that MLIR reads it from, which its messages name.

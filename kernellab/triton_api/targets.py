@@ -41,7 +41,7 @@ LOCATES_WHOLE_EXPRESSIONS = COLUMNS_OF_THE_FILE
 is the start of what the front end visited last: of `a * b`, the start of `b`."""
 
 FIRST_COLUMN = 1 if COLUMNS_OF_THE_FILE else 0
-"""What Triton calls the first column."""
+"""The number of the first column in Triton's locations."""
 
 
 def column_from_one(column: int) -> int:
@@ -173,7 +173,7 @@ def ast_source_class(kernel: Any) -> Any:
 
 def compiler_key(target: Target) -> str:
     """What else Triton's compiler depends on, as it is part of its cache's key: the versions of
-    its tools, and the environment variables that it reads; "" if that is not known.
+    its tools, and the environment variables that it reads; "" if it is not known.
     """
     said: list[str] = []
     # A tool that is not there is said when it is needed.

@@ -1,4 +1,4 @@
-"""What is sent to the processes of a sweep: a launch's arguments, and what to compile and run."""
+"""The messages to the processes of a sweep: a launch's arguments, and what to compile and run."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _like(pristine: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Job:
-    """What all configs of a sweep have in common."""
+    """The facts that all configs of a sweep share."""
 
     kernel: Any
     """The plain JIT function."""
@@ -207,7 +207,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a process must have before it runs configs."""
+    """The data that a process needs before it runs configs."""
 
     job: bytes
     """A packed Job."""

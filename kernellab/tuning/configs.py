@@ -266,7 +266,7 @@ class Calls:
         self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
         self._grid_raised: list[str] = []
-        """What the grid function raised, one message per config."""
+        """The errors of the grid function, one message per config."""
 
     def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
         """Return the launches with all configs, by number. Raises ArgumentError: the arguments fit
@@ -328,7 +328,7 @@ class Calls:
     def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
         try:
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
-        except Exception as error:  # a function of the user's
+        except Exception as error:  # a function of the user
             self._grid_raised.append(what_it_raised("The grid function", error))
             raise _UsersError(self._grid_raised[-1]) from error
         check_has_length(sizes, is_asked=callable(self._grid))
@@ -351,7 +351,7 @@ class Calls:
         for hook in hooks:
             try:
                 hook(everything)
-            except Exception as error:  # a function of the user's
+            except Exception as error:  # a function of the user
                 raise _UsersError(what_it_raised("The pre_hook", error)) from error
         args = (*map(everything.pop, positional), *self._args[len(positional) :])
         return args, {n: v for n, v in everything.items() if n not in candidate.options}, first

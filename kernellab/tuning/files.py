@@ -95,7 +95,7 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """Return plain data without what is not known."""
+    """Return plain data without the unknown fields."""
     data = {name: value for name, value in asdict(outcome).items() if value and name != "lasts"}
     if outcome.compiled is not None and math.isnan(outcome.compiled.occupancy):
         data["compiled"]["occupancy"] = None
@@ -297,7 +297,7 @@ FORMAT = saved_files.Format(
 
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
-    """Write sweeps to one JSON file, whole or not at all. Raises ArchiveError: it cannot."""
+    """Write sweeps to a JSON file, whole or not at all. Raises ArchiveError: that is impossible."""
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
     return save_whole(file, FORMAT.text(tunings=sweeps), ArchiveError)

@@ -54,7 +54,7 @@ class Point(CompiledPoint):
 
 @dataclass(frozen=True)
 class _Plot:
-    """What a plot shows, as plain data."""
+    """The contents of a plot, as plain data."""
 
     kind: str
     title: str
@@ -192,7 +192,7 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
 
 
 def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> None:
-    """Raise ArgumentError if what a kind draws is known of no config."""
+    """Raise ArgumentError if what a kind draws is known about no config."""
     if kind in AGAINST and all(getattr(point, kind) is None for point in points):
         raise ArgumentError(
             f"No config of this sweep of {tuning.kernel!r} has a value to plot by {kind!r}.",

@@ -1,4 +1,4 @@
-"""What a sweep learns of each config as plain data, its ranking, and the kernel's source."""
+"""The outcome of each config as plain data, the ranking, and the kernel's source."""
 
 from __future__ import annotations
 
@@ -230,13 +230,13 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler reports for a config."""
+    """The compiler's numbers for a config."""
 
     resources: Resources
     occupancy: OccupancyOrNan
     """Predicted warps on an SM over the most possible, 0 to 1; NaN without known limits."""
     limited_by: str
-    """What limits the occupancy: "registers", "shared memory", ..."""
+    """The resource that limits the occupancy: "registers", "shared memory", ..."""
     matrix: str
     """The most frequent matrix instruction in PTX or AMD's assembly; "" if there is none."""
     seconds: Duration
@@ -287,12 +287,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known about a config so far; each step of a sweep fills in more."""
+    """The facts about a config so far; each step of a sweep adds more."""
 
     compiled: Compiled | None = None
     dropped: Dropped | None = None
     checked: str = ""
-    """What its results were equal to: "the reference", "the first config", or ""."""
+    """Which results its own were equal to: "the reference", "the first config", or ""."""
     timing: Timing | None = None
     check_seconds: Duration = 0.0
     """Wall time of the run whose results were compared."""
@@ -360,7 +360,7 @@ class SweepMachine:
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch moves and computes, whatever its config."""
+    """The bytes and operations of a launch, whatever its config."""
 
     bytes: Quantity | None
     """None if it was not given and could not be counted."""

@@ -458,9 +458,9 @@ class Entry:
     task: bytes
     """A packed Task; b"" for a config that cannot be launched at all."""
     setup: Setup | None
-    """What it needs to run; None where it is only compiled."""
+    """The data that it needs to run; None if it is only compiled."""
     identity: tuple[Any, ...]
-    """What its outcome depends on, in addition to what all configs depend on."""
+    """The inputs of its outcome, in addition to those of all configs."""
     refused: Dropped | None = None
     """Why it cannot be launched."""
 
@@ -506,7 +506,7 @@ class Sweep:
         self._final: dict[int, Outcome] = {}
         self._compiled: dict[int, Outcome] = {}
         self._waiting: list[Entry] = []
-        """What is not compiled yet, the first at the end."""
+        """The entries that are not compiled yet, the first at the end."""
         self._ready: list[Entry] = []
         self._standard: Entry | None = None
         self._leading: set[int] = set()

@@ -89,7 +89,7 @@ def tune(
 
     Configs compile in separate processes, several at a time. With CUDA tensors, each config is then
     run, compared and timed in a process that owns the GPU, on copies of the arguments; a config
-    that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are
+    that hangs or crashes is dropped, and the sweep continues. With tensors on the CPU, configs are
     compiled for the target and checked on the interpreter, and nothing is timed. With types
     ("*fp16:16") instead of values, configs are only compiled. The arguments do not change.
 
@@ -140,7 +140,7 @@ def tune(
 
     Raises:
         ArgumentError: there is nothing to try; the grid, the key, `reference` or an argument does
-            not fit the kernel; or a function of the user's fails.
+            not fit the kernel; or a function of the user fails.
         ArchiveError: the file of a recorded sweep cannot be read.
         GridError: no launch can have this grid.
         OptionError: a name of a config or of the launch is neither a parameter nor an option.
@@ -272,7 +272,7 @@ def _timed_baselines(
         for name, run in baselines.items():
             try:
                 times[name] = time_baseline(run, method)
-            except Exception as error:  # a baseline is a function of the user's
+            except Exception as error:  # a baseline is a function of the user
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
@@ -385,7 +385,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
     names = {**given, **config.values}
     try:
         return bool(prune(names))
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         raise ArgumentError(
             what_it_raised(f"prune, called for {config},", error),
             advice=called_with_a_dict(prune, names, _PRUNING),
@@ -394,7 +394,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a sweep does, with everything checked."""
+    """The task of a sweep, with everything checked."""
 
     kernel: Any
     """The JIT function."""
@@ -406,7 +406,7 @@ class _Plan:
     conduct: Conduct
     expected: Shipment | None
     alike: tuple[Any, ...]
-    """What every outcome depends on besides its config, kernel and machine."""
+    """The inputs of every outcome besides its config, kernel and machine."""
 
 
 def _swept(

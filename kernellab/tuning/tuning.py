@@ -264,7 +264,7 @@ _COMPILATIONS_KEPT = 8
 
 @dataclass(frozen=True)
 class Live:
-    """What only a sweep made in this process has: the kernel, and each config's launch."""
+    """The parts that only a sweep of this process has: the kernel, and each config's launch."""
 
     kernel: Any
     calls: Mapping[int, BoundCall]
@@ -290,7 +290,7 @@ class Tuning(HasCard):
     trials: tuple[Trial, ...]
     machine: SweepMachine
     known_work: Work | None = None
-    """What a launch moves and computes, if that was given or counted; see `work`."""
+    """The bytes and operations of a launch, if they were given or counted; see `work`."""
     baselines: Mapping[str, Timing] = field(default_factory=dict)
     """Other ways to compute the same, timed like the kernel: torch's, for example."""
     seconds: Duration = 0.0
@@ -307,7 +307,7 @@ class Tuning(HasCard):
 
     @cached_property
     def work(self) -> Work:
-        """What a launch moves and computes, whatever its config; counted if not given."""
+        """The bytes and operations of a launch, whatever its config; counted if not given."""
         if self.known_work is not None:
             return self.known_work
         if self.live is None or self.live.count_work is None:
@@ -529,7 +529,7 @@ class Tuning(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel has another source since the sweep; False if that is not known."""
+        """Whether the kernel has another source since the sweep; False if it is not known."""
         if self.live is None or self.live.kernel is None:
             return False
         plain = innermost(self.live.kernel)

@@ -64,7 +64,7 @@ class _Piece:
     first: int
     last: int
     words: tuple[str, ...]
-    """What is written of it: name, line, size."""
+    """Its label: name, line, size."""
     is_scratch: bool = False
 
 
@@ -76,10 +76,10 @@ class _Chart:
     subtitle: str
     summary: str
     nothing: str
-    """What is shown instead of a picture without pieces."""
+    """The text that replaces a picture without pieces."""
     pieces: tuple[_Piece, ...]
     total: int
-    """What a launch asks for: the dashed line."""
+    """The bytes that a launch requests: the dashed line."""
     busiest: int | None
     """The operation of the triangle."""
     upwards: str
@@ -330,7 +330,7 @@ def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, 
 
 
 def format_bytes(size: float) -> str:
-    """ "48 KiB", "512 B", "1.5 KiB"."""
+    """Format a number of bytes: "48 KiB", "512 B", "1.5 KiB"."""
     return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size:.4g} B"
 
 

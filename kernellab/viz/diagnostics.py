@@ -44,7 +44,7 @@ def diagnostics_card(
 
 
 def diagnostic_table(diagnostic: Diagnostic, links: Sequence[Link] = ()) -> Table:
-    """The facts of a diagnostic under its kind and its line, with a picture where one helps."""
+    """The facts of a diagnostic under its kind and its line, with a picture if one helps."""
     table = facts_table(_title(diagnostic), _facts(diagnostic), links)
     return replace(
         table,
@@ -59,7 +59,7 @@ _CODE = ("line", "called from", "values", "computed from", "change")
 
 
 def tone_of(diagnostics: Iterable[Diagnostic]) -> Tone:
-    """The tone of all of them: that of the worst; "pass" where there is none."""
+    """The tone of all of them: that of the worst; "pass" if there is none."""
     tones = {_TONES.get(diagnostic.severity, "") for diagnostic in diagnostics}
     return next((tone for tone in ("fail", "warn", "") if tone in tones), "pass")
 
@@ -226,7 +226,7 @@ def _rows(label: str, words: str) -> Iterator[tuple[str, str]]:
 
 
 _LABELS = {"evidence:": "evidence", "in": "where", "with": "values"}
-"""What introduces a part of a text -> its label in a card."""
+"""Words that introduce a part of a text -> its label in a card."""
 
 
 @card_of.register
@@ -277,7 +277,7 @@ def _cost(finding: CostFinding) -> str:
 
 
 def _busy_table(diagnosis: Diagnosis) -> Table:
-    """How long each part of the GPU is busy, the busiest first; empty where no time is known."""
+    """How long each part of the GPU is busy, the busiest first; empty if no time is known."""
     whole = diagnosis.microseconds or 0.0
     estimate = diagnosis.estimate
     least = {part.name: part.at_least for part in estimate.parts} if estimate else {}
@@ -302,7 +302,7 @@ def _busy_bar(busy: float, at_least: float) -> Bar:
 
 
 def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
-    """What is known of a finding, below its cost; a line's source and an advice are shown once."""
+    """The facts about a finding, below its cost; each source line and advice is shown once."""
     table = diagnostic_table(finding, finding_links({"finding": number}, finding))
     if table.rows and table.rows[0][0] == "line":
         source = table.rows[0][1]
@@ -325,7 +325,7 @@ _OF_KERNELS = ("kernel", "time", "", "findings", "first")
 
 @card_of.register
 def diagnoses_card(diagnoses: Diagnoses) -> Card:
-    """One row a kernel, with its first finding."""
+    """One row for each kernel, with its first finding."""
     shares = diagnoses.shares or (None,) * len(diagnoses)
     rows = [
         (
@@ -410,7 +410,7 @@ def _text_once(place: SourcePosition | None, shown: _Lines) -> str:
 
 
 def _together(accesses: Accesses) -> Table:
-    """What moves between programs, caches and memory, with bars of one scale."""
+    """The traffic between programs, caches and memory, with bars of one scale."""
     levels = [
         ("asked for by requests", sum(access.moved_bytes for access in accesses)),
         ("different sectors (L2)", accesses.footprint_bytes),

@@ -27,7 +27,7 @@ _IN_THE_WAY = {
 
 @card_of.register
 def answer_card(answer: Answer) -> Card:
-    """The steps as a ladder, where it goes wrong, and what is said of it; its hints are folded."""
+    """The steps as a ladder, the first failure, and its explanation; hints are folded."""
     tables = [
         replace(_diagnostic_table(answer, number, diagnostic), is_wide=True)
         for number, diagnostic in enumerate(answer.diagnostics)
@@ -182,7 +182,7 @@ def _exercise_tile(row: Row) -> Tile:
 
 
 def task_card(exercise: Exercise) -> Card:
-    """What an exercise requires, with its hints folded."""
+    """The requirements of an exercise, with its hints folded."""
     rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
     hints = _hint_tables(exercise.name, exercise.hints)
     return Card(

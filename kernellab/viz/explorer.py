@@ -27,7 +27,7 @@ from kernellab.viz.kernels import comparison_card, kernel_card
 from kernellab.viz.kit.data import Answer, Handler
 from kernellab.viz.kit.view import Card, Table, View, view_of
 
-# What is known of a kernel besides its compilation, laid over the explorer: findings of a check,
+# What is known about a kernel besides its compilation, laid over the explorer: findings of a check,
 # costs of accesses, a profile.
 #
 # Each kind of evidence becomes notes on lines of the kernel and numbers on lines of a stage; the
@@ -37,7 +37,7 @@ from kernellab.viz.kit.view import Card, Table, View, view_of
 
 @dataclass(frozen=True)
 class Annotations:
-    """What evidence adds to one compilation's side of the explorer."""
+    """The additions of evidence to one compilation's side of the explorer."""
 
     notes: tuple[MarginNote, ...] = ()
     metrics: tuple[MetricData, ...] = ()
@@ -45,9 +45,9 @@ class Annotations:
 
 @singledispatch
 def annotations_of(given: object, compilation: Compilation) -> Annotations:
-    """What evidence says of a compilation, by the class of the evidence. Raises ArgumentError: it
-    is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
-    profile of other machine code.
+    """The annotations of evidence for a compilation, by the class of the evidence. Raises
+    ArgumentError: it is not evidence, or belongs to another kernel, definition or compilation;
+    ProfileError: a profile of other machine code.
     """
     del compilation
     raise ArgumentError(
@@ -60,7 +60,7 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
 
 
 def file_of(compilation: Compilation) -> str:
-    """The kernel's file; "" where the record has none."""
+    """The kernel's file; "" if the record has none."""
     return compilation.source_map.file if compilation.can_answer("source_map") else ""
 
 
@@ -208,7 +208,7 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
 
 @annotations_of.register
 def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Annotations:
-    """What costs too much on its line, and numbers for each operation of the TTGIR."""
+    """The accesses that cost too much, on their lines, and numbers of each TTGIR operation."""
     check_subject("The accesses", accesses.kernel, accesses.subject, compilation)
     if accesses.subject is not None:
         unequal = list(differences(accesses.subject, compilation))
@@ -263,7 +263,7 @@ def _access_metrics(
 def _ttgir_lines(
     compilation: Compilation, accesses: Sequence[GlobalAccess | SharedAccess]
 ) -> list[int] | None:
-    """The line of each operation in the TTGIR; None where one is not there."""
+    """The line of each operation in the TTGIR; None if one is not there."""
     if "ttgir" not in compilation.stages:
         return None
     known = lines_of_operations(compilation.stages["ttgir"].text)
@@ -399,11 +399,11 @@ def failure_cards(error: CompileError) -> list[Card]:
 
 _MOST_LINES = 150
 _MOST_LETTERS = 240
-"""What a still shows of a kernel, and of what the compiler says of one of its lines."""
+"""What a still shows of a kernel, and of what the compiler says about one of its lines."""
 
 
 def _source_cards(compilation: Compilation) -> list[Card]:
-    """The kernel under its file's line numbers, with what the compiler says of each line."""
+    """The kernel under its file's line numbers, with what the compiler says about each line."""
     source, notes = explorer_sides.source_and_notes(compilation)
     if not source.content:
         return []
@@ -459,7 +459,7 @@ class Explorer(View):
             return Answer({"problem": "the view has no such text"})
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data, without the largest texts of passes where it would be more."""
+        """The packed data, without the largest texts of passes if it would be too large."""
         return lightened(self.data, most_bytes)
 
 

@@ -11,7 +11,7 @@ from kernellab.errors import Severity
 from kernellab.viz.kit.data import ViewData, packed
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
-"""What a pass did to the module: text, locations, nothing, or it ended the compilation."""
+"""The effect of a pass: on the text, on locations, none, or it ended the compilation."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PassData:
     effect: Effect
     seconds: float
     ops_before: int
-    """0 where there is no module of MLIR."""
+    """0 if there is no module of MLIR."""
     ops_after: int
     op_changes: Mapping[str, int]
     """Operation -> how many more of them there are after it."""
@@ -70,7 +70,7 @@ class SourceMapData:
 
 @dataclass(frozen=True)
 class MarginNote:
-    """Something said of a line of the kernel: a remark of the compiler, a finding, an error."""
+    """Something said about a line of the kernel: a remark of the compiler, a finding, an error."""
 
     severity: Severity
     words: str
@@ -78,7 +78,7 @@ class MarginNote:
     line: int
     """In the kernel's file, as the source text has it; 0 for the whole kernel."""
     advice: str = ""
-    """What to try; "" where there is nothing to say."""
+    """What to try; "" if there is nothing to say."""
     said: str = ""
     """The compiler's own words, where `words` say the same in plainer ones."""
 
@@ -121,7 +121,7 @@ class IrSide:
     """One compilation."""
 
     name: str
-    """What distinguishes it from the other side; the kernel's name if there is one side."""
+    """The words that distinguish it from the other side; the kernel's name if there is one side."""
     kernel: str
     target: str
     facts: tuple[tuple[str, str], ...] = ()
@@ -131,7 +131,7 @@ class IrSide:
     failure_line: int = 0
     """The full text's line in the failed pass that the failure names; 0 for none."""
     notice: str
-    """What a reader has to know first, such as that the kernel has changed; "" for nothing."""
+    """A note for the reader, such as that the kernel has changed, or ""."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
     passes: tuple[PassData, ...]
@@ -144,7 +144,7 @@ class IrSide:
 
 @dataclass(frozen=True)
 class PassPairData:
-    """A pass of either side: its number in `IrSide.passes`, None where it did not run."""
+    """A pass of either side: its number in `IrSide.passes`, None if it did not run."""
 
     label: str
     left: int | None
@@ -161,7 +161,7 @@ class IrView(ViewData):
     sides: tuple[IrSide, ...]
     """One, or two that are compared."""
     pairs: tuple[PassPairData, ...]
-    """The passes of both sides lined up; empty where there is one side."""
+    """The passes of both sides lined up; empty if there is one side."""
     pass_notes: Mapping[str, str]
     """Name of a pass -> what it does."""
     metric: str
@@ -191,7 +191,7 @@ def _split(side: IrSide, texts: list[str]) -> IrSide:
 
 
 def lightened(view: IrView, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes where it would be more bytes."""
+    """The packed data, without the largest texts of passes if it would be too large."""
     data = packed(view)
     while len(data) > most_bytes and (left := _texts_of_passes(view)):
         # Halve what is left of the passes' texts before packing again:

@@ -166,14 +166,14 @@ _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 
 
 def explore_compilation(compilation: Compilation) -> IrView:
-    """What the explorer draws of one compilation."""
+    """The explorer's data of one compilation."""
     side = _side(compilation, compilation.kernel)
     title = f"{compilation.kernel} for {compilation.target}"
     return IrView("ir", title, (side,), (), _pass_notes([side]), _first_metric(side))
 
 
 def explore_comparison(comparison: Comparison) -> IrView:
-    """What the explorer draws of two compilations."""
+    """The explorer's data of two compilations."""
     names = comparison.names
     sides = tuple(
         noted(_side(compilation, name), *comparison.notes)
@@ -205,13 +205,13 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 
 
 def explore_failure(error: CompileError) -> IrView:
-    """What the explorer draws of a failed compilation: the passes, and the error on its line."""
+    """The explorer's data of a failed compilation: the passes, and the error on its line."""
     side = _failed_side(error)
     return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
 
 
 def failure_title(error: CompileError) -> str:
-    """What did not compile, and for which target, as far as the error knows."""
+    """The kernel that did not compile, and the target, as far as the error knows them."""
     kernel = error.kernel or _kernel_name(error.passes) or failed_source(error.position).kernel
     return (
         f"{kernel or 'A kernel'}{f' for {error.target}' if error.target else ''}: did not compile"
@@ -219,7 +219,7 @@ def failure_title(error: CompileError) -> str:
 
 
 def _first_metric(side: IrSide) -> str:
-    """How many machine instructions were made from each line, where that is known."""
+    """How many machine instructions were made from each line, if that is known."""
     names = [metric.name for metric in side.metrics]
     return "instructions" if "instructions" in names else next(iter(names), "")
 
@@ -316,7 +316,7 @@ REDEFINED = (
     "The kernel has been redefined since it was compiled. This is the compilation of the source "
     "that is shown here."
 )
-"""What the explorer says of a kernel whose cell ran again with other text."""
+"""The explorer's note about a kernel whose cell ran again with other text."""
 
 
 def _side(compilation: Compilation, name: str) -> IrSide:
@@ -358,7 +358,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
 
 
 def _notice(compilation: Compilation) -> str:
-    """What is to be said above the stages: of the source, and of stages missing here."""
+    """The notes above the stages: about the source, and about stages that are missing here."""
     lines = [REDEFINED] if compilation.is_redefined else []
     lines += [function.notice for function in compilation.functions if function.notice]
     lines += [
@@ -369,7 +369,7 @@ def _notice(compilation: Compilation) -> str:
 
 
 def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[MarginNote, ...]]:
-    """The kernel's lines, and what is said of them in their margin."""
+    """The kernel's lines, and what is said about them in their margin."""
     source_map = _source_map(compilation)
     notes = _notes(compilation, remarks_of(compilation), source_map.file)
     return kernel_source(compilation, source_map), tuple(notes)
@@ -389,7 +389,7 @@ def _map_data(source_map: SourceMap) -> SourceMapData:
 
 
 def _known(compilation: Compilation, capability: str) -> Any:
-    """What a compilation has under a name; None where the record does not hold what that needs,
+    """What a compilation has under a name; None if the record does not hold what that needs,
     the kernel has no tiles, MLIR refuses a text that somebody edited, or a binary is damaged.
     """
     if not compilation.can_answer(capability):
@@ -417,7 +417,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
-    """What the compiler says, and which conversions of layouts cost something, on their lines."""
+    """The compiler's remarks, and costly conversions of layouts, on their lines."""
     for remark in remarks:
         yield margin_note(remark, remark.kind, file)
     for conversion in _known(compilation, "conversions") or ():
@@ -428,7 +428,7 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
 
 
 def margin_note(diagnostic: Diagnostic, origin: str, file: str) -> MarginNote:
-    """What is said, on its line of the kernel's file, or on that of the call that leads there."""
+    """A diagnostic on its line of the kernel's file, or on that of the call that leads there."""
     around = [f"{lead} {words}" for lead, words in diagnostic.circumstances.items()]
     return MarginNote(
         diagnostic.severity,

@@ -20,7 +20,7 @@ class LinkedText:
     level: int
     """Number in `GraphView.levels`."""
     words: str
-    """What it is, beside its level's name: "model.py"; "" where that says it all."""
+    """Its description beside its level's name: "model.py"; "" if the name is enough."""
     text: TextData
     spans: tuple[int, ...]
     """First line, last line, element; first line, ... Lines count from 1."""
@@ -44,7 +44,7 @@ class GraphLevel:
     name: str
     words: str
     remark: str
-    """Why there is nothing of it, or how far its provenance reaches; "" where nothing is to say."""
+    """Why it is empty, or how far its provenance reaches; "" if there is nothing to say."""
     above: int
     """Number of the level that `origins` are of; -1 for none."""
     is_drawn: bool
@@ -53,7 +53,7 @@ class GraphLevel:
     facts: tuple[str, ...]
     """Its shape, what it moves, ..."""
     bytes: tuple[int, ...]
-    """Of what it makes, which its users read; 0 where that is not known."""
+    """Of what it makes, which its users read; 0 if it is not known."""
     inputs: tuple[tuple[int, ...], ...]
     origins: tuple[tuple[int, ...], ...]
     lines: tuple[int, ...]
@@ -62,7 +62,7 @@ class GraphLevel:
     """Numbers in `all_groups`; -1 for none."""
     all_groups: tuple[GroupData, ...]
     tab_ids: tuple[str, ...]
-    """Where the IR of the kernel is; "" where there is none. Empty for levels without kernels."""
+    """Where the IR of the kernel is; "" if there is none. Empty for levels without kernels."""
     places: tuple[int, ...]
     """Of a kernel's line its number in the kernel's module; empty for other levels."""
 
@@ -89,7 +89,7 @@ class GraphChain:
     name: str
     """ "forward 0"."""
     remark: str
-    """Where it stopped, and why; "" where it did not."""
+    """Where it stopped, and why; "" if it did not."""
     levels: tuple[int, ...]
     """Numbers in `GraphView.levels`: each level is before the levels made of it."""
     fusions: tuple[FusionRow, ...]
@@ -251,7 +251,7 @@ def _function_of(source: str) -> list[tuple[int, str]]:
 
 
 def _operations(kernel: KernelCode, line: str) -> tuple[str, ...]:
-    """What a line computes, in every launch of its kernel; all of it for the line of the `def`."""
+    """The operations of a line, in every launch of its kernel; all for the line of the `def`."""
     if line.startswith(f"def {kernel.name}("):
         return tuple(dict.fromkeys(sum(kernel.reused, kernel.operations)))
     assigned = _ASSIGNED.match(line)

@@ -515,7 +515,7 @@ class GraphTabs(TabGroup):
                     self._names[number, kernel.name] = name
 
     def tab_of(self, graph: int, kernel: str) -> str:
-        """The tab_id of a kernel's IR; "" where the report does not hold the kernel."""
+        """The tab_id of a kernel's IR; "" if the report does not hold the kernel."""
         return self._names.get((graph, kernel), "")
 
     @property

@@ -33,7 +33,7 @@ _DIAGNOSIS = Link(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a launch beside its compilation; None where it is not known yet."""
+    """The facts about a launch besides its compilation; None if they are not known yet."""
 
     findings: Findings | None = None
     diagnosis: Diagnosis | None = None
@@ -41,7 +41,7 @@ class Verdict:
 
 def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
     """The tiles of a kernel: its checks and its estimated time, occupancy, registers. `verdict`:
-    what is known of its launch; None leaves out the first two tiles.
+    what is known about its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
     return [*tiles, *_occupancy(compilation), *_registers(compilation)]
@@ -124,7 +124,7 @@ def _named(diagnostic: Diagnostic) -> str:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What an edit of a kernel may change."""
+    """The numbers that an edit of a kernel may change."""
 
     registers: int
     spills: int
@@ -142,7 +142,7 @@ class Numbers:
 
 
 def change_of(before: Numbers, now: Numbers) -> str:
-    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
+    """The changes of an edit: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
     changed = []
     if now.registers != before.registers:
         more = now.registers - before.registers
@@ -173,8 +173,8 @@ def kernel_card(
     notes: Iterable[str] = (),
     verdict: Verdict | None = None,
 ) -> Card:
-    """The card of a kernel: tiles with what it takes and what is known of its launch, what to fix
-    first; folded below them how it was launched and what each stage of the compiler made.
+    """The card of a kernel: tiles with what it takes and what is known about its launch, what to
+    fix first; folded below them how it was launched and what each stage of the compiler made.
 
     Args:
         run: the launch that the compilation's types come from, if any.
@@ -339,7 +339,7 @@ def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
 
 
 def format_spills(resources: Resources) -> str:
-    """What did not fit into a thread's registers: "nothing", or bytes stored and loaded."""
+    """The spills of a thread: "nothing", or bytes stored and loaded."""
     if not resources.spills and not resources.spill_loads:
         return "nothing"
     if not resources.spill_loads:
@@ -363,7 +363,7 @@ _MOST_ROWS = 12
 
 @card_of.register
 def comparison_card(comparison: Comparison) -> Card:
-    """What differs: options and types, stages, resources, passes, opcodes, remarks."""
+    """The differences: options and types, stages, resources, passes, opcodes, remarks."""
     left, right = comparison.names
     columns = ("", left, right)
     options = [*comparison.specialization, *comparison.options]

@@ -51,11 +51,11 @@ _OF_COMPILATION = ("card", "ir", "layouts")
 """The tabs that need no launch."""
 
 _OF_RECORD = ("answer", "stopped")
-"""The tabs that no launch makes: they are there with their record."""
+"""The tabs that do not need a launch: they exist with their record."""
 
 
 class LaunchTabs(TabGroup):
-    """The tabs of one launch: what is known of it, and what can be found out.
+    """The tabs of one launch: known records, and those that can be computed.
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
@@ -130,7 +130,7 @@ class LaunchTabs(TabGroup):
         return compilation
 
     def record(self, tab_id: str) -> Any:
-        """What a function of the package says of the launch: the record that a tab shows.
+        """The result of a function of the package for the launch: the record that a tab shows.
 
         Raises KernelLabError if the launch is no longer available, or as that function does.
         """
@@ -161,7 +161,7 @@ class LaunchTabs(TabGroup):
         return finding
 
     def _aimed(self, at: At) -> At:
-        """A place whose finding is said by its program and line."""
+        """A place whose finding is given by its program and line."""
         if "finding" not in at:
             return at
         finding = self._finding(at)
@@ -170,7 +170,7 @@ class LaunchTabs(TabGroup):
         return {**program, **line}
 
     def _step_of(self, finding: Finding) -> At:
-        """The step of the trace that a finding is seen at; nothing where none is."""
+        """The step of the trace that a finding is seen at; nothing if none is."""
         trace: Trace = self._records["steps"]
         program = finding.programs[0] if finding.programs else None
         steps = [
@@ -185,7 +185,7 @@ class LaunchTabs(TabGroup):
         return {} if chosen is None else {"step": chosen.number}
 
     def _fault_at(self, at: At) -> At:
-        """The step that the run stopped at, where a place is its line."""
+        """The step at which the run stopped, if a place is its line."""
         fault = self._records["steps"].fault
         is_there = fault is not None and fault.step is not None and "line" in at
         if not is_there or fault.position is None or fault.position.line != at["line"]:
@@ -284,8 +284,8 @@ def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
 
 def stopped_card(error: Exception) -> CardView | Card | None:
     """The card of the error that a cell ended with: a fault of a launch, which leads on to its
-    steps, its IR and its check, or a kernel that does not compile, which leads on to what the
-    compiler made of it; None for any other.
+    steps, its IR and its check, or a kernel that does not compile, which leads to the compiler's
+    results; None for any other.
     """
     if not isinstance(error, KernelFault | CompileError) or error.position is None:
         return None
@@ -377,7 +377,7 @@ def beside(view: View, record: Any, tab_id: str = "") -> View:
 
 
 def displayed(record: Any) -> View | None:
-    """The live view of a profile or a layout, or a record's live card; None where the card is
+    """The live view of a profile or a layout, or a record's live card; None if the card is
     shown.
     """
     is_drawn = isinstance(record, Layout) and record.element_count <= LARGEST

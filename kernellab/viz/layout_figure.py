@@ -59,15 +59,15 @@ class _Picture:
     """Cells to be drawn."""
 
     parts: Mapping[str, Cells]
-    """What cells can be colored by -> the number of each cell."""
+    """Coloring -> the number of each cell."""
     labels: Sequence[tuple[int, int, int, str]]
     """(row, column, cells side by side, words)."""
     across: str
     down: str
     first: str
-    """What it is colored by where no one says."""
+    """The default coloring."""
     row_step: int = 1
-    """What each row is numbered further than the one before."""
+    """The step of the numbers from each row to the next."""
 
 
 class LayoutPlot(FigurePicture):
@@ -337,7 +337,7 @@ def _draw_labels(
     painted: Sequence[Sequence[str | None]],
     cell: float,
 ) -> None:
-    """All labels in letters of one size, or none where they would be too small."""
+    """All labels in letters of one size, or none if they would be too small."""
     if not labels:
         return
     # The fifth that is left is what keeps the numbers of neighbors apart.

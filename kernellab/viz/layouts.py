@@ -119,7 +119,7 @@ def conversions_card(conversions: Conversions) -> Card:
 
 
 def format_conversion(conversion: Conversion) -> str:
-    """What a conversion says of itself, with files' names: a long path would hide the rest."""
+    """What a conversion says about itself, with files' names: a long path would hide the rest."""
     words = str(conversion)
     neighbors = (*conversion.forced_by, *conversion.wanted_by)
     for position in (conversion.position, *(neighbor.position for neighbor in neighbors)):
@@ -181,7 +181,7 @@ class TileData:
     shape: tuple[int, ...]
     memory: Memory
     element_bits: int
-    """0 where the layout stands for elements of any size."""
+    """0 if the layout stands for elements of any size."""
     encoding: str
     inputs: tuple[LayoutInput, ...]
     """The first varies fastest where inputs are counted through."""
@@ -205,9 +205,9 @@ class LayoutView(ViewData):
     right: int | None
     """Number of the tile that it is compared with."""
     conversion: str
-    """What the compiler does to get from one to the other, where that is known."""
+    """How the compiler converts one to the other, if that is known."""
     colors: str = ""
-    """What it is colored by at first: "warp", "bank"; "" where no one says."""
+    """The first coloring: "warp", "bank"; "" if it is not known."""
 
 
 LARGEST = 1 << 20
@@ -306,7 +306,7 @@ COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "shared memory": ("bank", "offset", "row of the tile"),
     "tensor memory": ("row", "column"),
 }
-"""What the view can color a tile by, as js/src/layout_colors.ts has it."""
+"""The colorings of a tile, as in js/src/layout_colors.ts."""
 
 
 @view_of.register

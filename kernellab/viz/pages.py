@@ -157,7 +157,7 @@ def _mistake(group: Sequence[Grade], names: dict[str, str]) -> Html:
 
 
 def _folder(grades: Grades, folder: str, name: str) -> Html:
-    """What a folder has done, by chapter, and what it has not tried."""
+    """The progress of a folder, by chapter, and the exercises that it has not tried."""
     own = [grade for grade in grades if grade.folder == folder]
     chapters = []
     for chapter in dict.fromkeys(grade.chapter for grade in own):

@@ -127,7 +127,7 @@ def _number(value: float | None) -> str:
 _WHOLE = 1000
 """From here on parts of one do not matter."""
 
-# The card of a sweep: the fastest configs, what the compiler says of them, and why others were
+# The card of a sweep: the fastest configs, what the compiler says about them, and why others were
 # dropped.
 
 MOST_ROWS = 10
@@ -152,12 +152,12 @@ TO_MEASURE = 5
 
 
 def untimed_order(tuning: Tuning) -> str:
-    """What configs without times are ranked by, in words."""
+    """The ranking of configs without times, in words."""
     return ESTIMATED_IN_ORDER if has_estimates(tuning) else COMPILED_IN_ORDER
 
 
 def to_measure(tuning: Tuning) -> list[Trial]:
-    """The configs to measure first on a GPU; none where times or no estimates are known."""
+    """The configs to measure first on a GPU; none if times or no estimates are known."""
     if tuning.is_timed or not has_estimates(tuning):
         return []
     return by_compiler(tuning.trials)[:TO_MEASURE]
@@ -216,7 +216,7 @@ def still_card_of_all(tunings: Tunings) -> Card:
 
 
 def format_untimed(tuning: Tuning) -> str:
-    """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
+    """The note of a sweep without times; with a GPU, no config got so far."""
     if not tuning.trials:
         return "No config was tried"
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
@@ -241,7 +241,7 @@ def sweep_answer(tuning: Tuning) -> str:
 
 
 def format_sweep(tuning: Tuning) -> tuple[str, ...]:
-    """What is to be said of a sweep as a whole, in sentences."""
+    """The notes about a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return (*ahead, *format_best(tuning), *notes)
@@ -275,7 +275,7 @@ def _unchecked(tuning: Tuning) -> list[str]:
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    """A row a config, a column a parameter: names in every row would be wider than a page."""
+    """A row per config, a column per parameter: names in each row would be too wide for a page."""
     varying = varying_parameters([trial.candidate.values for trial in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}

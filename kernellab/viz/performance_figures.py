@@ -611,7 +611,7 @@ def _row_name(program: int, warp: int) -> str:
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""
 _SPACE = 8.0
-"""How far the picture goes on beyond its outermost point, as a factor."""
+"""How far the picture continues beyond its outermost point, as a factor."""
 _SIZES = (12, 8, 4)
 """Of the points of the levels: where they are one point, all are seen."""
 

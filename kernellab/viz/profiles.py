@@ -107,10 +107,10 @@ class ProfileView(ViewData):
     origin: str
     is_of_gpu: bool
     measures: tuple[str, ...]
-    """What bars may show, first the first: "cycles"; without a GPU, what was counted."""
+    """The numbers of bars, the default first: "cycles"; without a GPU, what was counted."""
     kernels: tuple[KernelCosts, ...]
     scopes: TableData | None
-    """The tree of scopes; None where it is one kernel."""
+    """The tree of scopes; None if it is one kernel."""
     timeline: TimelineData | None
     notes: tuple[str, ...]
     """How it was measured."""
@@ -138,12 +138,12 @@ _MOST_AROUND = 200
 
 
 def kind_of(operation: str) -> BarKind:
-    """What an operation is there for, by its name in a profile: "tt.load" is a copy."""
+    """The purpose of an operation, by its name in a profile: "tt.load" is a copy."""
     return next((kind for kind, words in _KINDS if words.search(operation)), "other")
 
 
 def measures_of(profile: Profile) -> tuple[str, ...]:
-    """What the lines of a profile have shares of; without a GPU, what was counted comes first."""
+    """The metrics of which lines have shares; without a GPU, the counts come first."""
     if profile.is_of_gpu:
         return ("time",)
     known = [name for name in _COUNTED if any(_amount(line, name) for line in profile.line_records)]
@@ -188,7 +188,7 @@ def _of_kernel(
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
-    most = max(files, key=lambda file: len(files[file]))  # the kernel's own, where no one says
+    most = max(files, key=lambda file: len(files[file]))  # the kernel's own by default
     own = kernel.file if kernel is not None and kernel.file in files else most
     wholes = dict.fromkeys(measures, 1.0)
     for measure in wholes.keys() & _COUNTED:
@@ -206,7 +206,7 @@ def _lines(
     kernel: ProfiledKernel | None,
     wholes: Mapping[str, float],
 ) -> tuple[CostLine, ...]:
-    """The lines of one file. Of the kernel's own file all of its lines, where they are known."""
+    """The lines of one file. Of the kernel's own file all of its lines, if they are known."""
     source: dict[int, str] = {}
     if kernel is not None and kernel.source:
         source = dict(enumerate(kernel.source.split("\n"), kernel.line))
@@ -224,7 +224,7 @@ def _lines(
 
 
 def _costs(line: ProfiledLine, wholes: Mapping[str, float]) -> Iterator[LineCost]:
-    """What an operation took; of samples those in which the warp was stalled are separate."""
+    """The time of an operation; samples in which the warp was stalled are separate."""
     samples, stalled = (line.metrics.get(name, 0) for name in (SAMPLES, "num_stalled_samples"))
     if not line.operation and samples and stalled:
         for words, number in (("stalled", stalled), ("issuing", samples - stalled)):
@@ -275,7 +275,7 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
 
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
-    """The line and the operation that took most of the first kernel; "" where there are none."""
+    """The line and the operation that took most of the first kernel; "" if there are none."""
     pairs = [(line, cost) for line in kernels[0].lines for cost in line.costs] if kernels else []
     if not pairs:
         return ""
@@ -293,7 +293,7 @@ _MOST_ROWS, _MOST_EVENTS = 128, 60_000
 
 
 def timeline_of(events: Events | None) -> TimelineData | None:
-    """The events row by row; None where there are fewer than two."""
+    """The events row by row; None if there are fewer than two."""
     if events is None or len(events) < 2:
         return None
     order = numpy.lexsort((events.start, events.warp, events.program))
@@ -436,7 +436,7 @@ def _bars(lines: Sequence[CostLine]) -> list[Bar]:
 
 
 def _scopes(profile: Profile) -> Table | None:
-    """The tree of scopes, without lines where these have a table; None where it is one kernel."""
+    """The tree of scopes, without lines where these have a table; None if it is one kernel."""
     root = _without_lines(profile.root) if profile.line_records else profile.root
     count = sum(1 for _ in root.walk())
     if profile.line_records and count <= 2:

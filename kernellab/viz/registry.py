@@ -39,7 +39,7 @@ def _import_views() -> None:
 
 
 def card(record: Any) -> Card | None:
-    """The card of a record; None where it has none."""
+    """The card of a record; None if it has none."""
     _import_cards()
     if card_of.dispatch(type(record)) is card_of.dispatch(object):
         _import_views()
@@ -47,7 +47,7 @@ def card(record: Any) -> Card | None:
 
 
 def view(record: Any, *annotations: Any, **options: Any) -> View | Card:
-    """The view of a record by itself; its card where it has no view."""
+    """The view of a record by itself; its card if it has no view."""
     _import_views()
     maker = view_of.dispatch(type(record))
     if annotations and not _takes_annotations(maker):

@@ -30,7 +30,7 @@ from kernellab.viz.stepper_data import (
 from kernellab.viz.stepper_steps import first_shown, heading, lightened, place_of, step_view
 
 _CONTEXT = 12
-"""Lines of source shown before and after the current one, where a function is long."""
+"""Lines of source shown before and after the current one, if a function is long."""
 
 _SHORT_FUNCTION = 30
 """A function of so many lines is shown whole."""
@@ -55,7 +55,7 @@ class Stepper(View):
         return step_handlers(self.data)
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data, without the largest tiles and tensors where it would be more."""
+        """The packed data, without the largest tiles and tensors if it would be too large."""
         return lightened(self.data, most_bytes)
 
     def text(self) -> str:
@@ -165,7 +165,7 @@ def _range(trace: Trace, name: str, step: Step) -> str:
 
 
 def step_handlers(view: StepperView) -> Mapping[str, Handler]:
-    """What answers a stepper: "value" with the elements of a tile,
+    """The functions that answer a stepper: "value" with the elements of a tile,
     "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
     """
     return {
@@ -193,7 +193,7 @@ def _value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
 
 
 def _whole(view: StepperView, value: StepValue | ArgumentData, bytes_: Bytes) -> ElementsData:
-    """All elements of a value or a tensor, added to some bytes; refused where they are not here."""
+    """All elements of a value or a tensor, added to some bytes; refused if they are not here."""
     if value.elements is None or value.elements.averaged:
         raise KernelLabError(value.left_out)
     at = bytes_.add(elements_in(view, value.elements, value.shape))

@@ -22,7 +22,7 @@ class ElementsData:
     dtype: str
     """ "float32", "float64", "bool", "int8" to "uint64"; narrower floats are float32 here."""
     at: int
-    """Where the first is; elements lie one after the other, little-endian."""
+    """Where the first is; elements are one after the other, little-endian."""
     averaged: bool
     """Whether this is a small picture of averages, and not the elements themselves."""
     rows: int
@@ -32,7 +32,7 @@ class ElementsData:
 
 @dataclass(frozen=True)
 class StepValue:
-    """A value that variables had; equal ones are here once."""
+    """A value of variables; equal values are stored once."""
 
     type: str
     """ "float32[64, 64]"."""
@@ -42,9 +42,9 @@ class StepValue:
     kept: Literal["constant", "exact", "summary"]
     """What the trace has of it; "constant" is a value that is not an array."""
     elements: ElementsData | None
-    """None for what has none, and where they were left out."""
+    """None if there are none, or if they were left out."""
     left_out: str
-    """Why there is not every element, in words; "" where there is."""
+    """Why there is not every element, in words; "" if there is."""
     in_kernel: bool
     """Whether a live kernel sends every element on request."""
 
@@ -66,7 +66,7 @@ class StepFrame:
     function: str
     place: str
     source: int | None
-    """Number in `StepperView.sources`; None where no source is known."""
+    """Number in `StepperView.sources`; None if no source is known."""
     program: tuple[int, int, int]
     partition: str
     """The group of warps that runs it, "" in kernels that are not warp-specialized."""
@@ -148,10 +148,10 @@ class ArgumentData:
     """Its range before the first step."""
     shape: tuple[int, ...]
     elements: ElementsData | None
-    """Before the first step; None where there is nothing to see.
+    """Before the first step; None if there is nothing to see.
     Where they are averaged, places of accesses and writes are cells of the picture."""
     left_out: str
-    """Why there is not every element, in words; "" where there is."""
+    """Why there is not every element, in words; "" if there is."""
     in_kernel: bool
     """Whether a live kernel sends every element on request."""
 
@@ -282,14 +282,14 @@ def plain(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def narrowed(array: numpy.ndarray) -> numpy.ndarray:
-    """The same integers in 32 bits where they fit: offsets always have 64."""
+    """The same integers in 32 bits if they fit: offsets always have 64."""
     if array.dtype == numpy.int64 and array.size and abs(array).max() < 1 << 31:
         return array.astype(numpy.int32)
     return array
 
 
 def elements_of(array: numpy.ndarray, bytes_: Bytes) -> ElementsData | None:
-    """Elements as they are; None where there is nothing to see."""
+    """Elements as they are; None if there is nothing to see."""
     if not array.size:
         return None
     rows, columns = picture_extents(array.shape, _FOLD)
@@ -307,7 +307,7 @@ def small_picture(thumbnail: numpy.ndarray, bytes_: Bytes) -> ElementsData | Non
 
 
 def numbers_in(view: StepperView, dtype: DTypeLike, at: int, count: int) -> numpy.ndarray:
-    """So many numbers of a view's bytes, without a copy."""
+    """A number of values of a view's bytes, without a copy."""
     return numpy.frombuffer(view.numbers, dtype, count, at)
 
 
@@ -333,7 +333,7 @@ def numbers_of_places(view: StepperView, places: int) -> numpy.ndarray:
 
 
 def written_in(view: StepperView, write: StepWrite) -> numpy.ndarray:
-    """What a write leaves in its places."""
+    """The values that a write leaves in its places."""
     elements = view.arguments[write.argument].elements
     assert elements is not None
     return numbers_in(view, elements.dtype, write.at, view.places[write.places].count)
@@ -421,7 +421,7 @@ class Cells:
     def means(
         self, flat: numpy.ndarray, numbers: numpy.ndarray
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The cells of the rows and columns that elements lie in, ascending,
+        """The cells of the rows and columns that elements are in, ascending,
         and the mean of each, float32. `flat` are all elements in reading order; places left over
         in the last row repeat the last one.
         """
@@ -442,7 +442,7 @@ class SmallTensor:
     """The contents of a tensor, and its small picture, which follows what is written."""
 
     def __init__(self, contents: numpy.ndarray) -> None:
-        """Contents that are contiguous, and no one else's: what is written is written there."""
+        """Contiguous contents that are not shared: writes go there."""
         self.cells = Cells(contents.shape)
         self.picture = thumbnail_of(contents, SMALL_TENSOR)
         self.elements_read = 0
@@ -468,7 +468,7 @@ class SmallTensor:
 
 
 _READ_AT_ONCE = 1 << 22
-"""Elements; where more lie around those that were written, the whole picture is drawn anew."""
+"""Elements; where more are around those that were written, the whole picture is drawn anew."""
 
 
 def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:

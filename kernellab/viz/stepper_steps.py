@@ -58,7 +58,7 @@ _LEAST_SPACE = 10_000
 
 
 def lightened(view: StepperView, most_bytes: int) -> bytes:
-    """The packed data, without the largest tiles and tensors where it would be more."""
+    """The packed data, without the largest tiles and tensors if it would be too large."""
     data = packed(view)
     space = len(view.numbers)
     while len(data) > most_bytes and space > _LEAST_SPACE:
@@ -190,7 +190,7 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
 
 
 MOST_STEPS = 20_000
-"""So many steps are in one live view."""
+"""The most steps in one live view."""
 
 _LARGEST_PICTURE = 1 << 18
 """Elements of the largest tile or tensor whose elements are drawn one by one."""
@@ -316,7 +316,7 @@ class _Maker:
                 yield FlightData(program, kind, each.words, each.rows, each.issued, each.completed)
 
     def _wrong(self) -> WrongData | None:
-        """The first wrong element of the results, where its tensor is in the view."""
+        """The first wrong element of the results, if its tensor is in the view."""
         wrong = self._trace.wrong
         if wrong is None or wrong.name not in self._argument_numbers:
             return None
@@ -476,7 +476,7 @@ class _Maker:
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
 
     def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray | None:
-        """What an argument holds before the first step that is shown; None where that, or what it
+        """What an argument holds before the first step that is shown; None if that, or what it
         holds after a later one, was not kept. `stored` is what was kept of it last before.
         """
         if not stored.is_exact:

@@ -98,7 +98,7 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
 
 
 def _space_to_measure(tuning: Tuning) -> str:
-    """The configs to measure first as a line of Python; "" where there are none. Texts of a file
+    """The configs to measure first as a line of Python; "" if there are none. Texts of a file
     that stand for values are not Python that a reader should run.
     """
     candidates = [
@@ -247,7 +247,7 @@ class ConfigData:
     number: int
     """Its number in the sweep, as the table has it."""
     values: tuple[float | str | None, ...]
-    """By `SweepData.parameters`; None where the config has no such parameter."""
+    """By `SweepData.parameters`; None if the config has no such parameter."""
     standing: Standing
     us: float | None
     lower: float | None
@@ -266,7 +266,7 @@ class ConfigData:
     limited_by: str
     matrix: str
     checked: str
-    """What its results were found equal to; "" where no one looked."""
+    """The results that its own were found equal to; "" if they were not compared."""
     unchecked: str
     """Why no one could; "" for others."""
     dropped: str
@@ -283,11 +283,11 @@ class SweepData:
 
     kernel: str
     name: str
-    """What distinguishes it from the other sweeps: the key's values."""
+    """The key's values, which distinguish it from other sweeps."""
     machine: str
     launch: str
     answer: str
-    """The fastest config, or the one with the lowest estimate; "" where nothing is known."""
+    """The fastest config, or the one with the lowest estimate; "" if nothing is known."""
     words: tuple[str, ...]
     parameters: tuple[str, ...]
     varying: tuple[str, ...]

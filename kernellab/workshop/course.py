@@ -148,7 +148,7 @@ class Row:
 
     @property
     def task(self) -> str:
-        """What the kernel has to do, in Markdown."""
+        """The task of the kernel, in Markdown."""
         return exercise_named(self.name).task
 
     @property
@@ -158,7 +158,7 @@ class Row:
 
     @property
     def budget(self) -> Budget:
-        """What the kernel may cost."""
+        """The kernel's budget."""
         return exercise_named(self.name).budget
 
 
@@ -258,7 +258,7 @@ _PROGRESS = "## Your progress\n\nRun this cell at any time. Your progress is sav
 
 
 def write_folder(folder: Path) -> list[Path]:
-    """Write a student's folder; existing files stay as they are.
+    """Write a student's folder; existing files are not changed.
 
     Returns:
         The files that were written.
@@ -343,8 +343,8 @@ class StudentCell:
         file: the notebook.
         number: the cell's number, from 1.
         exercise: the exercise in its magic.
-        code: the cell without the line of the magic.
-        before: the cells above it, which may define what it uses.
+        code: the cell without the magic's line.
+        before: the cells above it, which may define names that it uses.
         is_of_course: whether a notebook of the course has the same cell.
     """
 

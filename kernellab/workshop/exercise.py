@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a right kernel may cost, on the GPU that the exercises are for.
+    """The budget of a right kernel, on the GPU that the exercises are for.
 
     Attributes:
         traffic: the most bytes that a launch may move, as a multiple of the size of its tensors; by
@@ -202,7 +202,7 @@ class FirstDifference(Difference):
         inputs: the elements that it was computed from, by argument, in the order in which the
             kernel first read them, including those that its address depends on. If several programs
             add to the element, those that the last program read. () if it depends on no element;
-            None if that is not known.
+            None if it is not known.
     """
 
     case: str = ""

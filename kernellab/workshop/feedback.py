@@ -1,4 +1,4 @@
-"""What an answer says of a student's kernel: the first wrong element and its inputs, what the
+"""What an answer says about a student's kernel: the first wrong element and its inputs, what the
 kernel costs, how evenly its programs share the work, and the change that makes it right.
 """
 
@@ -251,8 +251,8 @@ FEWEST = 4
 """In a launch of fewer programs, one may have most of the work because of the sizes."""
 
 _MOST_TIMES = 4
-"""How many times the budget's traffic another launch than the priced one may access: its tiles may
-be smaller.
+"""The multiple of the budget's traffic that a launch other than the priced one may access: its
+tiles may be smaller.
 """
 
 
@@ -386,7 +386,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a launch left: tensors by parameter, whether it went on after accesses out of bounds,
+    """A launch's results: tensors by parameter, whether it continued after accesses out of bounds,
     and which elements are wrong.
     """
 
@@ -408,7 +408,7 @@ class Repairing:
     """The tries for one answer.
 
     Attributes:
-        code, kernel: the student's, and what it became here.
+        code, kernel: the student's code, and its kernel here.
         cases: the hidden launches.
         number: the launch that went wrong.
         check: returns what is wrong with a launch of a kernel.
@@ -432,7 +432,7 @@ class Repairing:
     nearer: dict[tuple[Any, ...], Rewrite] = field(default_factory=dict)
     """Changes after which less is wrong; each key begins with how much less."""
     before: dict[int, _Left] = field(default_factory=dict)
-    """What the student's kernel leaves, by the number of the launch."""
+    """The results of the student's kernel, by the number of the launch."""
 
     def found(self, families: Sequence[Family], problem: Diagnostic) -> Repair | None:
         """Return the changes with which all launches are right, or else more elements of each

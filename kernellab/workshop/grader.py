@@ -1,5 +1,5 @@
 """`kernellab.exercise`: run a student's kernel on hidden launches, and check in order whether it
-compiles, is safe, gives right results, and stays within budget. And grades: the answers of one
+compiles, is safe, gives right results, and stays within budget. It also grades the answers of a
 folder, or of a whole class.
 """
 

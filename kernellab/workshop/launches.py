@@ -57,7 +57,7 @@ class Draw:
 
     def large(self, least: int, most: int, block: int = 1) -> int:
         """Return an integer from `least` to `most`, each order of magnitude as often; more than
-        `most` only where the kernel has such a number, of elements or of blocks.
+        `most` only if the kernel has such a number, of elements or of blocks.
         """
         near = self._near(least, 16 * most) or self._near(least, 16 * most, block)
         if near:
@@ -101,7 +101,7 @@ class Case:
             the launch count as uninitialized.
         constants: the kernel's constexprs.
         step: what a kernel that fails here, but not before, does not do yet: "the mask of the
-            keys"; "" where the sizes say it.
+            keys"; "" if the sizes say it.
         hint: the first hint about that step, from 1.
     """
 
@@ -619,7 +619,7 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
         yield _product(tile, inputs, m, n, k)
 
 
-# Gluon: one program, whose tiles lie one after the other.
+# Gluon: one program, whose tiles are one after the other.
 
 
 def square_table(draw: Draw) -> Iterator[Case]:

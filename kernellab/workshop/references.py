@@ -134,7 +134,7 @@ class Rounded:
 
     def rounded_to(self, dtype: torch.dtype) -> Rounded:
         """Return these numbers, which a kernel may have rounded to a dtype in between; those
-        that are exact in the dtype stay as they are.
+        that are exact in the dtype are not changed.
         """
         rounding = _unit(dtype) * self.value.abs()
         is_own = (self.value.to(dtype).double() == self.value) & (4 * self.error < rounding)

@@ -66,7 +66,7 @@ _WORDS = {
     "tcgen05": ("matmul", ""),
     "": ("", ""),
 }
-"""What an operation of each queue is called, and what waits for it in Gluon."""
+"""The name of each queue's operations, and Gluon's wait for them."""
 
 
 _UNFINISHED = {
@@ -74,7 +74,7 @@ _UNFINISHED = {
     "loads": "this TMA load still writes",
     "tcgen05": "matmuls still arrive here at an mbarrier in",
 }
-"""What the last operation of a queue may do to shared memory when its program has ended."""
+"""The accesses to shared memory that a queue's last operation may make after its program ended."""
 
 
 _OF_COMPILER = "The compiler placed the waits of this kernel: report it to Triton."
@@ -88,8 +88,8 @@ _PEERS = (
 
 @dataclass
 class _Cluster:
-    """What a CTA of a cluster did to its memory since the cluster's last barrier, which an
-    operation of another CTA may come before.
+    """The accesses of a CTA of a cluster to its memory since the cluster's last barrier, which are
+    not ordered before another CTA's operations.
 
     Attributes:
         before: since then.
@@ -110,7 +110,7 @@ class _Cluster:
         here: Array,
         watched: _Watched | None,
     ) -> None:
-        """Keep what an operation uses; of each operation only the last time in the same place."""
+        """Keep the tiles that an operation uses; of each operation only the last use of a tile."""
         for tile in tiles:
             self.before = [
                 each
@@ -120,7 +120,7 @@ class _Cluster:
             self.before.append(_Touch(operation, tile, here, watched))
 
     def wait(self) -> None:
-        """Forget what the other CTAs did before they arrived at an mbarrier."""
+        """Forget the accesses of other CTAs before they arrived at an mbarrier."""
         done = [each for each in self.handed if not isinstance(each.operation, ttng.InitBarrierOp)]
         self.before = [use for use in self.before if not any(use is each for each in done)]
         self.handed = []
@@ -155,13 +155,13 @@ class _Touch:
 
     @property
     def unknown(self) -> Array:
-        """For which programs other CTAs may not know that it is complete."""
+        """The programs for which other CTAs may not know that it is complete."""
         return self.here if self.watched is None else self.here & ~self.watched.known_to_cluster
 
 
 class _Clocks:
-    """What the groups of warps of a warp-specialized program know of each other's past: a group
-    hands on what it knows when it arrives at an mbarrier, to those that wait there later.
+    """What the groups of warps of a warp-specialized program know about each other's past: a group
+    that arrives at an mbarrier passes its knowledge on to those that wait there later.
 
     Attributes:
         time: of each group, the number of its arrivals.
@@ -175,7 +175,7 @@ class _Clocks:
         self._handed: dict[int, dict[str, Array]] = defaultdict(lambda: defaultdict(never))
 
     def arrive(self, group: str, barrier: SharedTile, active: Active) -> None:
-        """Hand on what a group knows and has done."""
+        """Pass on what a group knows and has done."""
         self.time[group] += 1
         known = self._known[group]
         known[group][:] = self.time[group]
@@ -185,7 +185,7 @@ class _Clocks:
                 numpy.maximum(handed, times, out=handed, where=here)
 
     def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
-        """Take over what was handed on at a barrier."""
+        """Take over what was passed on at a barrier."""
         for place, here in _places(barrier, active):
             for other, times in self._handed[place].items():
                 known = self._known[group][other]
@@ -212,7 +212,7 @@ class _Watched:
     """An operation in flight; in a program with groups of warps also what they did to memory.
 
     Attributes:
-        queue: what it is waited for with; see `ir.operations.Queue`.
+        queue: the queue of its wait; see `ir.operations.Queue`.
         flight: for which programs it is in flight.
         reads, writes: the tiles that it reads and writes until it is complete.
         result: what a product has computed; None of other operations.
@@ -256,15 +256,15 @@ class _Watched:
     reads_nothing: bool = False
 
     def is_of(self, tiles: Sequence[SharedTile]) -> bool:
-        """Whether it uses these tiles and no other."""
+        """Whether it uses exactly these tiles."""
         own = (*self.reads, *self.writes)
         return len(own) == len(tiles) and all(
             (tile.addresses == other.addresses).all() for tile, other in zip(own, tiles)
         )
 
     def is_early(self, is_read: bool, faulty: Array) -> bool:
-        """Whether it came too early, not another group's use of the same memory: it overwrites what
-        that has waited for, or reads what that will write.
+        """Whether this operation came too early, rather than another group's use of the same
+        memory: it overwrites what that has waited for, or reads what that will write.
         """
         if not is_read:
             return self.reads_nothing
@@ -301,7 +301,7 @@ class _Watched:
 
 @dataclass
 class _Batch:
-    """What one batch of programs has in flight."""
+    """The operations in flight of one batch of programs."""
 
     programs: Programs
     flights: Flights
@@ -510,7 +510,7 @@ class MissingWait(Detector):
                 self._keep(use)
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
-        """Keep what a TMA store will write, and report what is loaded before."""
+        """Keep the elements that a TMA store will write, and report loads before that."""
         programs, operation, buffer = access.programs, access.operation, access.buffer
         queue, storage = _queue(operation), buffer.tensor.untyped_storage().data_ptr()
         is_store, key = queue.startswith("stores"), (storage, buffer.itemsize)
@@ -562,7 +562,7 @@ class MissingWait(Detector):
         return self._batches[programs]
 
     def end(self) -> None:
-        """Report what may still access shared memory when its programs end."""
+        """Report operations that may still access shared memory when their programs end."""
         for batch in self._batches.values():
             left = [(each.operation, each.pending) for each in batch.watched]
             for commits in batch.commits.values():
@@ -632,7 +632,7 @@ class MissingWait(Detector):
         return watched
 
     def _keep(self, use: _Use) -> None:
-        """Keep what a group of warps reads or writes at once."""
+        """Keep the tiles that a group of warps reads or writes at once."""
         operation, batch, group = use.operation, use.batch, _group(use.operation)
         flight = Flight(nothing, numpy.zeros_like(use.here), len(use.here))
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
@@ -678,7 +678,7 @@ class MissingWait(Detector):
         return again
 
     def _look(self, use: _Use) -> None:
-        """Report what the operation reads or writes while another one is in flight on it."""
+        """Report tiles that the operation uses while another one is in flight on them."""
         operation, queue = use.operation, _queue(use.operation)
         group = _group(operation)
         if group and has(operation, Asynchronous):
@@ -906,7 +906,7 @@ class MissingWait(Detector):
 
 
 def _what(watched: _Watched) -> str:
-    """What an operation is called, and its line."""
+    """The name of an operation, and its line."""
     is_copy = isinstance(watched.operation, ttng.TmemCopyOp)
     what = "copy" if is_copy else _WORDS[watched.queue.partition(" ")[0]][0]
     return what + on_line(watched.operation)
@@ -944,7 +944,7 @@ def _group(operation: Operation) -> str:
 
 
 def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTile | None:
-    """The mbarrier that counts an operation; of several the first."""
+    """The mbarrier that counts an operation; the first of several."""
     barriers = _barriers(operation)
     return values[barriers[0]] if barriers else None
 
@@ -1010,7 +1010,7 @@ def _shared(tile: SharedTile, other: SharedTile) -> Array:
 
 
 def _bytes(tile: SharedTile) -> tuple[Array, Array]:
-    """Where a tile begins and ends in the shared memory of each program."""
+    """The begin and end of a tile in the shared memory of each program."""
     assert tile.allocation.place is not None
     begin: Array = tile.addresses + tile.allocation.place[0]
     strides = tile.memory.strides[1 + len(tile.chosen) :]
@@ -1019,7 +1019,7 @@ def _bytes(tile: SharedTile) -> tuple[Array, Array]:
 
 
 def _offsets(run: CheckedRun) -> dict[Operation, int]:
-    """Where the compiler puts each allocation in shared memory, in bytes; none where all are made
+    """Where the compiler puts each allocation in shared memory, in bytes; none if all are made
     before anything is asynchronous, so that no two of them have the same place.
     """
     operations = [

@@ -396,7 +396,7 @@ def _constant(node: ast.expr, source: Source, values: Mapping[str, Any]) -> int 
 
 @dataclass
 class _Used:
-    """What the launch did with the elements of a storage.
+    """The launch's accesses to the elements of a storage.
 
     Attributes:
         written: which elements were written.

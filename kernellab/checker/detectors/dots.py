@@ -43,7 +43,7 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class _Sum:
-    """What a loop has accumulated so far, programs first.
+    """The sums that a loop has accumulated so far, programs first.
 
     Attributes:
         error: its difference from the sum of fp32 dots.
@@ -280,8 +280,8 @@ class DotCancellation(SuspectedCause):
         return differs
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
-        """Return the elements that are off by more than the tolerance, in the programs whose tile
-        is off by more of its norm. Stored integers do not count: the index of a minimum may change.
+        """Return the elements that are off by more than the tolerance, in programs whose tile is,
+        too, by its norm. Stored integers do not count: the index of a minimum may change.
         """
         if not is_float(value):
             return numpy.zeros(stored.shape, numpy.bool_)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 HINTS = ("multiple_of", "max_contiguous", "max_constancy")
-"""The functions of triton.language that promise something of values."""
+"""The functions of triton.language that state hints about values."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class HintCall:
     """A call of one of `HINTS`.
 
     Attributes:
-        lines: first and last line of the value that it is about.
-        name: the variable that this value is; None for an expression.
+        lines: first and last line of the value that it applies to.
+        name: the variable of this value; None for an expression.
     """
 
     hint: str
@@ -66,7 +66,7 @@ class HintCall:
 def call_of_hint(
     kernel: Any, hint: str, made: operations.Location | None, name: str | None
 ) -> SourcePosition | None:
-    """Where `hint` was given to a value; None where the source does not show it.
+    """Where `hint` was given to a value; None if the source does not show it.
 
     Args:
         made: where the value was made; None for one that a loop carries.
@@ -277,7 +277,7 @@ class BrokenHints(Detector):
                 self._report(computed, broken._replace(elements=elements), shown, promise)
 
     def _in_bytes(self, pointer: SSAValue, offsets: Array) -> Array | None:
-        """Return the addresses of elements; None if it is unknown which argument they are in."""
+        """Return the addresses of elements; None if their argument is not known."""
         tensor = self.run.call.values.get(underlying_argument(pointer))
         if not isinstance(tensor, torch.Tensor):
             return None

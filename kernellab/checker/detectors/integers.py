@@ -149,7 +149,7 @@ _DEEPEST = 3
 
 
 def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
-    """Return what is known of the type of an index, and the casts to int64 to try."""
+    """Return what is known about the type of an index, and the casts to int64 to try."""
     if isinstance(op, mlir.TruncIOp):
         name = name_of(op.operands[0], op)
         whole = "" if name is None else f"{name}.to(tl.int32)"

@@ -113,7 +113,7 @@ def counter_of(loop: mlir.WhileOp) -> Counter | None:
 
 
 def trip_count(loop: mlir.ForOp, values: LaneValues) -> int | None:
-    """Return how many iterations a running `for` loop has in all; None if that is not known."""
+    """Return how many iterations a running `for` loop has in all; None if it is not known."""
     bounds = [values.at(value, ()) for value in (loop.lower, loop.upper, loop.step)]
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds) or not known[2]:
@@ -276,7 +276,7 @@ class LoopState:
 
 
 class _Deciding(NamedTuple):
-    """What decides whether a loop continues.
+    """The condition that decides whether a loop continues.
 
     Attributes:
         carried: which of the carried values decide it, in this iteration or a later one.

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Harm:
-    """What the values of one operation led to.
+    """The consequences of one operation's values.
 
     Attributes:
         origin: its first execution whose values were stored.

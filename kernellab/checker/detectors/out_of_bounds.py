@@ -183,7 +183,7 @@ def _is_view(buffer: Buffer) -> bool:
 
 
 def _is_in_storage(access: CheckedAccess, outside: numpy.ndarray) -> bool:
-    """Return whether a load stays in the storage, also where it leaves the tensor."""
+    """Return whether a load stays in the storage, even if it leaves the tensor."""
     index = access.index
     beyond = outside & ((index < 0) | (index >= len(access.buffer.elements)))
     return access.action == "load" and not beyond.any()

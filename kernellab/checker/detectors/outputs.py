@@ -144,7 +144,7 @@ def _calls(body: list[ast.stmt], guarded: bool) -> Iterator[tuple[ast.Call, bool
 
 
 _MOST_ROWS = 1 << 20
-"""So many rows are kept, 16 bytes each."""
+"""The most rows that are kept, 16 bytes each."""
 
 
 class WrittenElements:
@@ -173,7 +173,7 @@ class WrittenElements:
                 self._join()
 
     def unwritten(self, tensor: torch.Tensor) -> tuple[int, tuple[int, ...]] | None:
-        """How many elements of a tensor were not written, and the first one; None for none."""
+        """How many elements of a tensor were not written, and the first one; or None."""
         if not tensor.numel() or self._covers(tensor):
             return None
         return first_unset(self.storage.view(tensor, self._noted().elements), tensor.ndim)
@@ -219,7 +219,7 @@ class WrittenElements:
 
 
 def first_unset(noted: numpy.ndarray, rank: int) -> tuple[int, tuple[int, ...]] | None:
-    """How many elements have no note, and the first of them; None where all have. Of elements with
+    """How many elements have no note, and the first of them; None if all have. Of elements with
     several notes, along a further dimension, each must be set.
     """
     count, first = 0, None

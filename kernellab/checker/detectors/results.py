@@ -106,7 +106,7 @@ class WrongResult(Detector):
             return None
 
     def _other_blocks(self) -> str:
-        """Say in which parameters an autotuner's configs differ: a fixed grid fits one of them."""
+        """Say in which parameters an autotuner's configs differ: a fixed grid fits only one."""
         configs = [] if self.run.autotuner is None else self.run.autotuner.configs
         values = {
             name: [config.kwargs.get(name) for config in configs]
@@ -164,7 +164,7 @@ class WrongResult(Detector):
 
 
 def _wrong(run: CheckedRun) -> Iterator[Difference]:
-    """Yield where results differ from the expected ones."""
+    """Yield the differences of results from the expected ones."""
     actual = Results({name: run.tensors[name] for name in run.expected}, run.copies)
     return differences(actual, Results(run.expected, LazyCopies()), run.tolerances)
 
@@ -399,7 +399,7 @@ class RoundingCause(Cause):
         name: "tf32", "narrow sums", ...
         words: what rounds, as a clause; of a precision and a format.
         remedy: how the result is computed without it: 'with input_precision="ieee"'.
-        rounds_otherwise: what a dot gives that rounds too, but less, instead of the exact result.
+        rounds_otherwise: the result of a dot that rounds less, instead of the exact result.
     """
 
     adds_up = True
@@ -449,7 +449,7 @@ def _is_function(op: Operation) -> bool:
 
 
 def _in_ieee(step: Step) -> Array:
-    """What a dot gives in ieee, which rounds too, but to fp32."""
+    """The result of a dot in ieee, which rounds too, but to fp32."""
     a, b = (
         whole_tile(array, shape(source.type)).astype(FLOAT32)
         for array, source in zip(step.operands[:2], step.operation.operands[:2])
@@ -497,7 +497,7 @@ CAUSES = (
         _is_sum,
     ),
 )
-"""What is removed, in this order; the first that makes the difference disappear is its cause."""
+"""The causes of rounding, in the order of removal; the first that ends a difference is named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -712,7 +712,7 @@ def _explained(
 
 
 _CHOSEN_BY_KERNEL = ("tf32", "narrow sums", "narrow values")
-"""Causes that are formats which the kernel asks for."""
+"""Causes that are formats in the kernel's source."""
 
 _CANCELS = (
     "{at} subtracts nearly equal numbers (or adds their opposites), which leaves mostly the errors "

@@ -100,7 +100,7 @@ def is_half(value: SSAValue) -> bool:
 
 
 _UNROLLED = 8
-"""So many additions at one place are turns of a loop that was unrolled."""
+"""The number of additions at one place that count as iterations of an unrolled loop."""
 
 
 class _Turns:
@@ -179,7 +179,7 @@ _PART = 0.02
 
 @dataclass
 class _Losses:
-    """What one addition lost so far, element by element, in the programs of a batch.
+    """The losses of one addition so far, element by element, in the programs of a batch.
 
     Attributes:
         count: how many numbers were lost.

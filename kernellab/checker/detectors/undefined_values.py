@@ -141,7 +141,7 @@ def _in_any_layout(value: SSAValue) -> SSAValue:
 
 
 class MissingOther(Detector):
-    """Run the launch again with other values in undefined elements, which first are zeros."""
+    """Run the launch again with other values in undefined elements, which are zeros at first."""
 
     kinds = ("missing-other",)
 

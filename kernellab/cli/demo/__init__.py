@@ -103,7 +103,7 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Launch options: num_warps, num_stages."""
     remark: Callable[[Arguments], str] = lambda _arguments: ""
-    """What else can be said of a finished launch's arguments."""
+    """What else can be said about a finished launch's arguments."""
 
 
 def all_cases() -> list[Case]:

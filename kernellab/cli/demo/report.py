@@ -37,12 +37,12 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What the demo found out about one case."""
+    """The demo's results for one case."""
 
     case: Case
     checks: Sequence[OutputCheck]
     remark: str
-    """A fact about the outputs in words, "" where there is none."""
+    """A fact about the outputs in words, "" if there is none."""
     run: Run
     """The first run, whose outputs were checked."""
     first_seconds: float

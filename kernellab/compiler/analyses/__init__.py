@@ -1,1 +1,1 @@
-"""What the compiler's modules show of a kernel: one file per subject."""
+"""Analyses of the compiler's modules of a kernel: one file per subject."""

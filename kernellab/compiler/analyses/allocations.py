@@ -194,7 +194,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     if isinstance(copy, ttg.WarpSpecializeOp):
         _empty(copy)
     block.add_op(copy)
-    # An atomic whose result no one wants takes no memory to spread it.
+    # An atomic whose result is not used does not need memory to spread it.
     wanted = (
         []
         if isinstance(op, ALLOCATIONS)
@@ -207,7 +207,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
 def kernel_text(
     block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
 ) -> str:
-    """A generic module whose one kernel has this body, with `module`'s attributes but for one."""
+    """A generic module whose one kernel has this body, and all of `module`'s attributes but one."""
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
             "function_type": builtin.FunctionType.from_lists(
@@ -329,7 +329,7 @@ Allocate = Callable[[str], tuple[Sequence[Place], int]]
 
 
 def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
-    """The layout of tensor memory after the pass that allocates it; none where there is none."""
+    """The layout of tensor memory after the pass that allocates it; none if there is none."""
     compilation = opened.compilation
     if not has_tensor_memory(compilation.target):
         absence = (

@@ -1,5 +1,5 @@
-"""What is known of the addresses of each access to global memory:
-an estimate, held against the finished code.
+"""Facts about the addresses of each access to global memory: an estimate, compared with the
+finished code.
 
 Triton decides the width of an access by its AxisInfo analysis, which its Python bindings do not
 show. The rules here are those of lib/Analysis/AxisInfo.cpp for the operations that addresses are
@@ -36,7 +36,7 @@ _VECTOR_BITS = 128
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of a tile's values, per dimension; a scalar has one dimension of size 1."""
+    """The facts about a tile's values, per dimension; a scalar has one dimension of size 1."""
 
     contiguity: tuple[int, ...]
     divisibility: tuple[int, ...]
@@ -74,7 +74,7 @@ def power_of_two_in(number: int) -> int:
 # One rule per operation
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
-"""From an operation and what is known of its operands to what is known of its result."""
+"""From an operation and the facts about its operands to the facts about its result."""
 _RULES: dict[type[Operation], _Rule] = {}
 
 
@@ -495,7 +495,7 @@ _AMD_BYTES = {
 
 
 def access_width(line: str) -> int | None:
-    """Bytes per thread of a global access in PTX or AMD assembly; None where it has none."""
+    """Bytes per thread of a global access in PTX or AMD assembly; None if it has none."""
     if copy := _PTX_COPY.search(line):
         return int(copy["bytes"], 0)
     if access := _PTX_ACCESS.search(line):

@@ -35,7 +35,7 @@ _WITHOUT_CLASS: Mapping[str, Effect] = {
     "ttg.local_atomic_scatter_rmw": "write",
     "amdg.local_load_packed_tranposed": "read",
 }
-"""What operations do to shared memory that `ir/` has no class for."""
+"""The accesses to shared memory of operations without a class in `ir/`."""
 Author = Literal["membar analysis", "program", "lowering"]
 
 
@@ -54,7 +54,7 @@ _NOTHING: _Points = frozenset()
 
 @dataclass(frozen=True)
 class _State:
-    """What has happened since the last barrier, and what is still on its way."""
+    """The accesses since the last barrier, and those in flight."""
 
     pending: _Points = _NOTHING
     in_flight: _Points = _NOTHING
@@ -65,7 +65,7 @@ class _State:
 
 @dataclass
 class _Module:
-    """What the analysis knows of the module."""
+    """The analysis' facts about the module."""
 
     views: allocations.Views
     before: dict[Block, _State] = field(default_factory=dict)
@@ -204,7 +204,7 @@ def _step_back(points: _Points, op: Operation, views: allocations.Views) -> _Poi
 
 
 def _accesses(op: Operation, views: allocations.Views, scratch: Effect) -> Iterator[_Point]:
-    """What an operation itself does to shared memory, without the operations in its regions.
+    """An operation's own accesses to shared memory, without those of operations in its regions.
 
     An operation with scratch space writes it, waits, and reads it:
     what comes before meets its write, what follows its read.
@@ -222,7 +222,7 @@ def _accesses(op: Operation, views: allocations.Views, scratch: Effect) -> Itera
 
 
 def _effect(op: Operation) -> Effect | None:
-    """What an operation does to shared memory through views of it, without TMA's loads."""
+    """An operation's accesses to shared memory through views of it, without TMA's loads."""
     if has(op, SharedRead):
         return "read"
     if has(op, SharedWrite) and not has(op, DescriptorAccess):
@@ -341,7 +341,7 @@ def barriers_of(opened: modules.OpenedModules) -> records.Barriers:
 
 
 def _before_membar(compilation: Compilation) -> PassRun | None:
-    """The pass before membar's, where that is a separate pass: from Triton 3.9 on."""
+    """The pass before membar's, if that is a separate pass: from Triton 3.9 on."""
     for before, run in itertools.pairwise(compilation.passes):
         if run.name == "membar":
             return before

@@ -60,7 +60,7 @@ class AlongAxis:
         return sum(1 for vector in self.layout.bases[level] if vector[self.axis])
 
     def estimated_bytes(self) -> int:
-        """What all threads hand on by Triton's lowering, before LLVM leaves anything out."""
+        """The bytes that all threads shuffle by Triton's lowering, before LLVM removes anything."""
         numbers = self._of_scan() if self.scans else self._of_reduction()
         return numbers * threads(self.layout) * sum(map(round_up_to_words, self.sizes))
 
@@ -97,7 +97,7 @@ def round_up_to_words(size: int) -> int:
 
 
 def counted_bytes(opcodes: Mapping[str, int], layout: RegisterLayout) -> int:
-    """What the machine code hands on when each instruction runs once; 0 where it has none."""
+    """The bytes that the machine code shuffles if each instruction runs once; 0 if it has none."""
     instructions = sum(many for opcode, many in opcodes.items() if opcode.startswith(_HANDING))
     return instructions * threads(layout) * WORD
 
@@ -167,7 +167,7 @@ def conversions_of(opened: modules.OpenedModules, snapshot: str) -> Conversions:
 
 
 def _places(ops: Iterable[Operation]) -> dict[Operation, int]:
-    """The how manieth of its name each operation is, from 0."""
+    """The number of each operation among those of its name, from 0."""
     seen: Counter[str] = Counter()
     places = {}
     for op in ops:
@@ -271,7 +271,7 @@ class _Explanation:
         )
 
     def _shared_bytes(self, means: Means) -> int:
-        """The tile, where all of it goes through shared memory; else the scratch space."""
+        """The tile, if all of it goes through shared memory; else the scratch space."""
         if means != "shared memory":
             return 0
         if isinstance(self._op, (ttg.ConvertLayoutOp, *_INTO_SHARED)):
@@ -280,7 +280,7 @@ class _Explanation:
         return _tile_bytes(self._op.results[0].type) if loads else self._scratch
 
     def _shuffled_bytes(self, means: Means, opcodes: Mapping[str, int]) -> tuple[int, bool]:
-        """What lanes hand on, and whether that is counted."""
+        """The bytes that lanes shuffle, and whether they are counted."""
         layout = self._registers(self._source)
         if layout is None or isinstance(self._op, _THROUGH_SHARED):
             return 0, True

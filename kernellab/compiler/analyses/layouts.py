@@ -70,7 +70,7 @@ class Flow:
                 self._heirs.setdefault(source, []).append(value)
 
     def makers(self, value: SSAValue) -> list[Operation]:
-        """The operations behind a value's layout; free ones only where nothing else settles it."""
+        """The operations behind a value's layout; free ones only if nothing else decides it."""
         reached = flow.reached([value], lambda value: self._sources.get(value, ()))
         ends = [end for end in reached if not self._sources.get(end)]
         made = [end.op for end in ends if isinstance(end, OpResult)]
@@ -124,10 +124,10 @@ def value_name(value: SSAValue) -> str:
 
 
 def _handed(value: SSAValue) -> list[SSAValue]:
-    """What a value was before it was handed on, also before a wait.
+    """The values that were passed on as this value, also by a wait.
 
     The variables of a loop that a pass has made anew have the location of the whole loop: for a
-    result of a loop what comes round counts, then what goes in.
+    result of a loop, the values that its iterations pass on come first, then its initial values.
     """
     before = flow.sources(value)
     if isinstance(value.owner, flow.LOOPS):
@@ -292,7 +292,7 @@ class WarpAccesses:
     """The accesses of a module by tiles of pointers or single ones, by their operations.
 
     Args:
-        target: the GPU; what atomics take at once is said of NVIDIA's.
+        target: the GPU; what atomics take at once is said about NVIDIA's.
     """
 
     def __init__(self, module: builtin.ModuleOp, query: QueryLayouts, target: Target) -> None:

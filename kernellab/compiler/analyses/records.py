@@ -26,7 +26,7 @@ from kernellab.records.layouts import Layout
 
 @dataclass(frozen=True)
 class PointerFacts:
-    """What is known of the addresses of one access to global memory, per dimension of its tile.
+    """The facts about the addresses of one access to global memory, per dimension of its tile.
 
     `contiguity`, `divisibility` and `constancy` are an estimate of ours, by the rules of Triton's
     AxisInfo analysis (lib/Analysis/AxisInfo.cpp), which the compiler does not print.
@@ -35,7 +35,7 @@ class PointerFacts:
 
     operation: str
     pointer: str
-    """The kernel's parameter that the addresses start from; "" where none is found."""
+    """The kernel's parameter that the addresses start from; "" if none is found."""
     element: str
     shape: tuple[int, ...]
     contiguity: tuple[int, ...]
@@ -49,7 +49,7 @@ class PointerFacts:
     most 128 bits. None for atomics, and if the layout is not a blocked one: `compiled_bytes` has
     it."""
     compiled_bytes: tuple[int, ...]
-    """Widths in bytes of this line's global accesses in PTX or AMD assembly; () where none."""
+    """Widths in bytes of this line's global accesses in PTX or AMD assembly; () without any."""
     position: SourcePosition | None
 
     @property
@@ -180,7 +180,7 @@ class Function:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """The functions that are still functions after inlining, and who calls whom."""
+    """The functions that remain after inlining, and their calls."""
 
     functions: tuple[Function, ...]
     read_from: str
@@ -204,7 +204,7 @@ class ScheduledOperation:
 
     operation: str
     name: str
-    """The name of its first result, "" where it has none."""
+    """The name of its first result, "" if it has none."""
     stage: int
     """How many iterations it runs behind the first stage's."""
     cluster: int
@@ -366,7 +366,7 @@ class SharedMemory:
 
     buffers: tuple[SharedBuffer, ...]
     total_bytes: int
-    """What a launch asks for: the module's attribute `ttg.shared`, the metadata's `shared`."""
+    """The bytes that a launch requests: the module's `ttg.shared`, the metadata's `shared`."""
     read_from: str
     """The pass after which the module was read: "llir.allocate_shared_memory_nv"."""
     kernel: str = ""
@@ -465,7 +465,7 @@ class TensorMemory:
     loops: tuple[tuple[int, int], ...] = ()
     warp_groups: tuple[tuple[int, int], ...] = ()
     absence: str = ""
-    """Why there is no buffer; "" where there is one."""
+    """Why there is no buffer; "" if there is one."""
 
     def table(self) -> Any:
         """One row per buffer, as a pandas DataFrame."""
@@ -496,7 +496,7 @@ class TileLayout(HasCard):
     """One tile of a kernel's module, in registers or in memory, and where its elements are."""
 
     name: str
-    """The kernel's own name for it, "acc"; "" where it has none."""
+    """The kernel's own name for it, "acc"; "" if it has none."""
     operation: str
     """The operation that makes it: "tt.load"; of a loop's variable the loop."""
     number: int
@@ -517,7 +517,7 @@ class TileLayout(HasCard):
         """The tile as a picture (docs/widgets.md); with `to`, next to another layout
         of the same shape; `by` as for `Layout.show`.
 
-        Raises LayoutError where the layout is not known, the shapes differ,
+        Raises LayoutError if the layout is not known, the shapes differ,
         or nothing is called `by`.
         """
         return show(self, to=to, by=by)
@@ -560,7 +560,7 @@ class Layouts(HasCard, HasRows[TileLayout]):
     type_in_kernel: Callable[[str], tuple[tuple[int, ...], str] | None] = field(
         repr=False, compare=False, default=lambda _: None
     )
-    """Shape and element type of what the kernel's TTIR has by a name; None where not known."""
+    """Shape and element type of what the kernel's TTIR has by a name; None if not known."""
     _rows = "tiles"
 
     def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
@@ -570,7 +570,7 @@ class Layouts(HasCard, HasRows[TileLayout]):
         for a line (the predicates of a pipelined loop) the line's name too.
 
         Raises:
-            LayoutError: none has; the message says which pass removed it, where one did.
+            LayoutError: none has; the message says which pass removed it, if one did.
         """
         matching = [tile for tile in self.tiles if tile.name == name]
         if not matching:
@@ -590,7 +590,7 @@ class Layouts(HasCard, HasRows[TileLayout]):
         """The tiles as pictures, one at a time or two side by side (docs/widgets.md);
         with a name those that have it.
 
-        Raises LayoutError where no tile has that name.
+        Raises LayoutError if no tile has that name.
         """
         return show(self, name=name)
 
@@ -642,19 +642,20 @@ class Conversion:
     source: str
     """The encoding of what it takes."""
     destination: str
-    """The encoding of what it gives; "" where it gives a number."""
+    """The encoding of what it gives; "" if it gives a number."""
     means: Means
     shared_bytes: int
-    """What goes through shared memory in one execution by one program, each byte once however many
-    threads write or read it. Of a conversion, and of what writes or reads a buffer: the tile. Of
-    anything else: `scratch_bytes`, which holds its partial results."""
+    """The bytes that go through shared memory in one execution by one program, each byte once
+    however many threads write or read it. Of a conversion, and of what writes or reads a buffer:
+    the tile. Of anything else: `scratch_bytes`, which holds its partial results."""
     shuffled_bytes: int
-    """What threads hand from lane to lane: 4 bytes a thread and instruction (docs/layouts.md)."""
+    """Bytes that threads shuffle between lanes: 4 for a thread and instruction
+    (docs/layouts.md)."""
     shuffles_counted: bool
     """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""
     kept_bytes: int | None
     """Of a conversion between registers: what threads hold afterwards and held before, so that it
-    stays with them, by the two layouts; a copy in each thread counts. 0 where the whole tile goes
+    stays with them, by the two layouts; a copy in each thread counts. 0 if the whole tile goes
     through shared memory; None of operations that are not conversions."""
     scratch_bytes: int
     """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
@@ -665,7 +666,7 @@ class Conversion:
     """The operations that need the layout that it goes to."""
     in_finished_code: Mapping[str, int] = field(default_factory=dict)
     """Opcode -> how many instructions of the machine code are on its TTGIR line, of those
-    that move data between threads or wait for each other; empty where the record cannot say."""
+    that move data between threads or wait for each other; empty if the record cannot say."""
 
     def show(self) -> Any:
         """Both layouts as pictures, and what moves between them (docs/widgets.md)."""

@@ -1,4 +1,4 @@
-"""What one program does: arithmetic and bytes, called functions, loop schedules."""
+"""The work of one program: arithmetic and bytes, called functions, loop schedules."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Repeats:
 
 
 def work_of(opened: OpenedModules) -> Work:
-    """What one program does, by operation, in the order of execution, by the record's first IR."""
+    """The work of one program by operation, in the order of execution, by the record's first IR."""
     module = opened.snapshot(opened.first_stage)
     by_name = {symbol(function, "sym_name"): function for function in functions(module)}
     kernel = next(f for f in by_name.values() if symbol(f, "sym_visibility") == "public")
@@ -150,7 +150,7 @@ def _bytes_moved(op: Operation, access: GlobalAccess) -> int:
 
 
 def size_in_bytes(type: Attribute) -> int:
-    """Bytes of a tile, a scalar, or the block of a descriptor, as it lies in memory."""
+    """Bytes of a tile, a scalar, or the block of a descriptor, as it is in memory."""
     if isinstance(type, TensorDescType):
         type = type.block
     return prod(shape(type)) * max(bit_width(element_type(type)) // 8, 1)
@@ -190,7 +190,7 @@ def format_integer(value: SSAValue) -> str:
 
 
 def call_graph_of(opened: OpenedModules) -> CallGraph:
-    """The functions left after inlining, and who calls whom."""
+    """The functions that remain after inlining, and their calls."""
     module = opened.snapshot(opened.first_stage)
     return CallGraph(tuple(map(_function, functions(module))), opened.first_stage)
 

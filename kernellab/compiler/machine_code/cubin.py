@@ -1,4 +1,4 @@
-"""What a cubin says of a kernel besides its code: an ELF file, read without its tools."""
+"""Facts about a kernel in a cubin besides its code; the ELF file is read without its tools."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _MOST_BITS = 140
 def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
     """(address, PTX line) by address: the code up to the next one came from that line.
 
-    ptxas writes them as a separate DWARF line table, `.nv_debug_line_sass`. None where the cubin
+    ptxas writes them as a separate DWARF line table, `.nv_debug_line_sass`. None if the cubin
     has several code sections, whose tables only a linker can separate, or no such table.
 
     Raises:

@@ -36,7 +36,7 @@ def disassemble(cubin: bytes) -> str:
 
 
 def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
-    """What one of NVIDIA's tools prints for a cubin.
+    """The output of one of NVIDIA's tools for a cubin.
 
     Raises:
         CompileError: the tool refuses the cubin; the message has its words.
@@ -101,10 +101,10 @@ def matrix_instructions(machine_code: str) -> Counter[str]:
 
 
 INSTRUCTION_LINE = re.compile(r"^[ \t]*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
-"""A line of nvdisasm's that starts with an offset: "/*0010*/ S2R R0, SR_TID.X ;"."""
+"""A line of nvdisasm that starts with an offset: "/*0010*/ S2R R0, SR_TID.X ;"."""
 
 SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>(?:[^"\\]|\\.)*)", line (?P<line>\d+)')
-"""A line of nvdisasm's that names where the instructions after it come from."""
+"""A line of nvdisasm that names where the instructions after it come from."""
 
 
 _NO_OPERATION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+NOP\s*;")

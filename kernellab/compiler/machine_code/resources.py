@@ -1,4 +1,4 @@
-"""What a program takes, whether it can start, and how many a multiprocessor holds."""
+"""The resources of a program, whether it can start, and how many fit on a multiprocessor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes
 def resource_reader(
     compiled: triton_api.CompiledKernel, target: Target
 ) -> Callable[[], Resources] | None:
-    """Reads resources from the cubin or AMD's assembly; None where there is no machine code."""
+    """Reads resources from the cubin or AMD's assembly; None if there is no machine code."""
     cubin, assembly = compiled.stages.get("cubin"), compiled.stages.get("amdgcn")
     if isinstance(cubin, bytes):
         return functools.partial(
@@ -46,7 +46,7 @@ def resource_reader(
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` prints, run again if not recorded; None without PTX, or if it refuses."""
+    """The output of `ptxas -v`, run again if not recorded; None without PTX, or if it refuses."""
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
         return compiled.assembler_log
@@ -72,7 +72,7 @@ def read_nvidia(
             launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
             driver and do not count toward the kernel's limit.
         tensor_memory_columns: Blackwell's tensor memory, which the cubin does not have.
-        assembler_log: returns what `ptxas -v` printed, or None where that is not known. It is
+        assembler_log: returns what `ptxas -v` printed, or None if it is not known. It is
             called only if there is a stack, since the cubin does not distinguish spilled registers
             from local arrays and the arguments of calls.
 
@@ -259,7 +259,7 @@ def check_needs(
 
 @dataclass(frozen=True)
 class NvidiaLimits:
-    """What one streaming multiprocessor (SM) has. Sizes in bytes."""
+    """The resources of one streaming multiprocessor (SM). Sizes in bytes."""
 
     blocks: int
     """Blocks resident at once."""
@@ -269,7 +269,7 @@ class NvidiaLimits:
     shared_per_block: int
     """The most that one block may have (with the opt-in that Triton makes)."""
     shared_reserved: int
-    """What the system takes of it for each block."""
+    """The part that the system reserves for each block."""
     shared_granularity: int
     barriers_per_block_slot: int = 0
     """Named barriers of an SM for each of `blocks`; 0: not counted by NVIDIA before Hopper."""
@@ -284,7 +284,7 @@ class NvidiaLimits:
 
 @dataclass(frozen=True)
 class AmdLimits:
-    """What one compute unit has (RDNA: one workgroup processor, of two). Sizes in bytes."""
+    """The resources of one compute unit (RDNA: a workgroup processor, of two). Sizes in bytes."""
 
     simds: int
     """SIMD units that the waves of a workgroup share."""
@@ -334,7 +334,7 @@ def occupancy(
     registers: int | None = None,
     shared_bytes: int | None = None,
 ) -> Occupancy:
-    """What fits on one multiprocessor of a kernel with these resources.
+    """Return how many programs of a kernel with these resources fit on one multiprocessor.
 
     Args:
         warps: warps (AMD: waves) of one program.

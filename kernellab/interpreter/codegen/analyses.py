@@ -1,4 +1,4 @@
-"""What is found out about the IR before code is made of it.
+"""Facts about the IR that are computed before code is generated.
 
 Which values differ between programs, what pointers lead to, and where programs wait for each other.
 """
@@ -46,7 +46,7 @@ def inline_calls(function: tt.FuncOp) -> None:
     of the call, in place.
 
     Locations then name the call, as those of functions that Triton inlined do. A function of
-    elements into which Triton inlined jumps becomes a call too, so that every region but a
+    elements into which Triton inlined jumps becomes a call too, so that every region except a
     function's has one block.
     """
     module = function.parent_op()
@@ -61,10 +61,10 @@ def inline_calls(function: tt.FuncOp) -> None:
 def inline_calls_of_elements(
     function: tt.FuncOp, is_debug_record: Callable[[Operation], object | None]
 ) -> None:
-    """Do so inside the functions of single elements alone, in place;
-    what `is_debug_record` knows is taken out of those.
+    """Do so only inside functions of single elements, in place; their operations that
+    `is_debug_record` accepts are removed.
 
-    A call of a function without jumps leaves nothing but its operations behind.
+    A call of a function without jumps becomes the function's operations.
     """
     module = function.parent_op()
     assert isinstance(module, ModuleOp)
@@ -115,7 +115,7 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
 
 
 def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
-    """Make the blocks of a function the body of a call, which is all that it then does."""
+    """Move the blocks of a function into the body of a call, which becomes its only operation."""
     body = Region()
     op.function.move_blocks(body)
     results: Sequence[Attribute] = ()
@@ -219,7 +219,7 @@ def _any(values: Iterable[SSAValue], varying: Container[SSAValue]) -> bool:
     return any(value in varying for value in values)
 
 
-# What stands for each pointer of a kernel.
+# How each pointer of a kernel is represented.
 #
 # Most pointers can only point into one argument, known before anything runs: that is their
 # underlying object, and the value is an offset, in elements. Any other pointer (chosen between
@@ -244,7 +244,7 @@ def underlying_objects(
 
     Args:
         addresses: for each argument whether it is an address itself; none is by default.
-        points_into: what is known of the results of calls.
+        points_into: what is known about the results of calls.
     """
     arguments = function.body.blocks[0].args
     entry: dict[SSAValue, UnderlyingObject] = {a: a for a in arguments if is_pointer(a.type)}
@@ -350,7 +350,7 @@ def _widened(offset: SSAValue, user: Operation) -> SSAValue:
     return op.results[0]
 
 
-# After which operations of a kernel another program may go on, so that all that programs can
+# After which operations of a kernel another program may continue, so that all that programs can
 # learn of each other shows: after atomics, volatile loads, and loads of what atomics write.
 #
 # Between two of them a program touches what is its own, or what such operations order; else
@@ -359,8 +359,8 @@ def _widened(offset: SSAValue, user: Operation) -> SSAValue:
 
 
 def switch_points(function: tt.FuncOp) -> frozenset[Operation]:
-    """The operations of a kernel after which others may go on; none in functions of elements, and
-    in groups of warps, which take turns by themselves.
+    """The operations of a kernel after which others may continue; none in functions of elements,
+    and in groups of warps, which take turns by themselves.
     """
     objects = underlying_objects(function)
 
@@ -404,11 +404,11 @@ def _is_nested(op: Operation) -> bool:
 #
 # Programs of one batch run in step, so one that waits for another of its batch would wait for
 # ever. The programs of such a kernel run one by one, as coroutines: where a spin loop turns
-# back, its program lets the others go on (`scheduler.py`).
+# back, its program lets the others continue (`scheduler.py`).
 
 
 def has_spin_loop(function: tt.FuncOp) -> bool:
-    """True where a kernel has a spin loop, or an operation that is one."""
+    """True if a kernel has a spin loop, or an operation that is one."""
     return any(
         isinstance(op, tt.AtomicPollOp) or (isinstance(op, mlir.WhileOp) and is_spin_loop(op))
         for op in function.walk()
@@ -416,7 +416,7 @@ def has_spin_loop(function: tt.FuncOp) -> bool:
 
 
 def is_spin_loop(loop: mlir.WhileOp) -> bool:
-    """True where what another program does may end the loop.
+    """True if what another program does may end the loop.
 
     Such a loop reads memory by an atomic or a volatile load;
     or its condition depends on a plain load from an address that is the same in every iteration.

@@ -173,7 +173,7 @@ class CodeWriter:
         self._tile_names: set[str] = set()
         """Variables that are let go after their last use."""
         self._beginning: list[ast.stmt] = []
-        """What runs before anything else of a batch."""
+        """The statements that run before all others of a batch."""
         self._of_the_batch: dict[str, str] = {}
 
     # Names
@@ -255,7 +255,7 @@ class CodeWriter:
         self.statement(ast.If(condition.node, [ast.Break()], []))
 
     def pause(self, waiting: Expression) -> None:
-        """`yield waiting`: the group of warps goes on when what it waits for has come."""
+        """`yield waiting`: the group of warps continues when what it waits for has come."""
         self.statement(ast.Expr(ast.Yield(waiting.node)))
 
     # Blocks of statements

@@ -64,9 +64,9 @@ class LoweringRule:
     """How one class of operations is lowered."""
 
     lower: Callable[[Any, Emitter], Any]
-    """(operation, emitter) -> one expression a result, or None where there are no results."""
+    """(operation, emitter) -> one expression for each result, or None if there are no results."""
     pure: bool
-    """True where it has no effects, see `ir.operations`, and may move out of the programs' loop."""
+    """True if it has no effects, see `ir.operations`, and may move out of the programs' loop."""
     rounds: bool
     """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32,
     and the result is rounded to its own type, once."""
@@ -75,7 +75,7 @@ class LoweringRule:
 RULES: dict[type[Operation], LoweringRule] = {}
 
 RuleOf = Callable[[Operation], LoweringRule | None]
-"""The rule for an operation, None where nothing lowers it."""
+"""The rule for an operation, None if nothing lowers it."""
 
 
 def rule_of(op: Operation) -> LoweringRule | None:
@@ -153,8 +153,7 @@ def emit_kernel(
         rules: how each operation is lowered.
 
     Raises:
-        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names
-            the kernel's line.
+        UnsupportedOperation: no rule lowers an operation of the kernel; the error names its line.
     """
     entry = function.body.blocks[0]
     inline_calls(function)
@@ -177,7 +176,7 @@ def emit_kernel(
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """What is found out about a function before its code is made.
+    """The facts about a function that are computed before its code.
 
     Attributes:
         starts: the pointers that are an argument as it was given; what is added to them has 64
@@ -192,14 +191,14 @@ class FunctionFacts:
 
 
 def facts_of_batches(function: tt.FuncOp) -> FunctionFacts:
-    """The facts for code that runs batches of programs; offsets become as wide as starts need."""
+    """The facts for code that runs batches of programs; offsets are as wide as starts require."""
     first_offsets = starts(function)
     widen_offsets(function, first_offsets)
     return FunctionFacts(first_offsets, varying_values(function), underlying_objects(function))
 
 
 class Emitter(CodeWriter):
-    """What a lowering is handed: operands as expressions, facts about values,
+    """The interface of a lowering: operands as expressions, facts about values,
     and a place for statements.
     """
 
@@ -233,14 +232,14 @@ class Emitter(CodeWriter):
         """The coroutine of a group of warps that runs separate code, inside its region."""
         self._kept = kept_values(function)
 
-    # What a flavor of the code decides for itself; here, batches of programs
+    # Decisions that depend on the kind of code; here, for batches of programs
 
     def ends_turn(self, loop: mlir.WhileOp, /) -> bool:
-        """Whether a program lets others go on where the loop turns back."""
+        """Whether a program lets others continue where the loop turns back."""
         return is_spin_loop(loop)
 
     def lowered(self, rule: LoweringRule, op: Operation) -> Any:
-        """What a rule makes of an operation."""
+        """The expressions that a rule returns for an operation."""
         return rule.lower(op, self)
 
     def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
@@ -268,7 +267,7 @@ class Emitter(CodeWriter):
         return numerics.widen(expression) if self._widens and _is_narrow(value) else expression
 
     def optional(self, value: SSAValue | None) -> Expression | None:
-        """The operand as an expression, or None where the operation has none."""
+        """The operand as an expression, or None if the operation has none."""
         return None if value is None else self[value]
 
     def rank(self, value: SSAValue) -> int:
@@ -283,11 +282,11 @@ class Emitter(CodeWriter):
         return self.constant(kind, hint=kind.name)
 
     def varies(self, *values: SSAValue) -> bool:
-        """True where one of the values may differ from program to program."""
+        """True if one of the values may differ from program to program."""
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
-        """What an access through `pointer` goes to: an argument, or what is at its address."""
+        """The memory of an access through `pointer`: an argument, or the tensor at its address."""
         dtype = pointee_dtype(pointer)
         underlying = self._underlying_objects.get(pointer)
         if underlying is ADDRESS:
@@ -298,7 +297,7 @@ class Emitter(CodeWriter):
         return argument.viewed_as(self.constant(dtype, hint=dtype.name))
 
     def address(self, pointer: SSAValue) -> Expression:
-        """The pointer as a number: where in memory it points, in bytes."""
+        """The pointer as an address, in bytes."""
         underlying = self._underlying_objects.get(pointer)
         return (
             self[pointer]
@@ -307,7 +306,7 @@ class Emitter(CodeWriter):
         )
 
     def without_underlying_object(self, value: SSAValue) -> Expression:
-        """`value` as it is where no one knows its underlying object, in memory say:
+        """`value` unchanged if its underlying object is not known, in memory for example:
         a pointer is its address.
         """
         return self.address(value) if is_pointer(value.type) else self[value]
@@ -325,18 +324,18 @@ class Emitter(CodeWriter):
         return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
-        """`value` in the form of `target`: where that is an address, so is what becomes it."""
+        """`value` in the form of `target`: an address if that is an address."""
         if is_pointer(target.type) and self._underlying_objects.get(target) is ADDRESS:
             return self.address(value)
         return self[value]
 
     @property
     def everything(self) -> Expression:
-        """The address space: whatever is at an address."""
+        """The address space, which finds the memory at an address."""
         return variable(self._everything)
 
     def unsupported(self, what: str, advice: str = "") -> UnsupportedOperation:
-        """The error to raise for something the interpreter does not do, on the kernel's line."""
+        """The error, on the kernel's line, for something that the interpreter does not support."""
         return UnsupportedOperation(
             f"The interpreter does not know {what} (in kernel {self.function.sym_name.data!r}).",
             position=self._location.frames[0] if self._location.frames else None,
@@ -359,13 +358,13 @@ class Emitter(CodeWriter):
         return name
 
     def end_turn(self) -> None:
-        """`yield`: the program lets others go on; the function becomes a coroutine."""
+        """`yield`: the program lets others continue; the function becomes a coroutine."""
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
 
     def may_switch(self) -> None:
-        """`yield True`: the program does not wait, but others may go on here."""
+        """`yield True`: the program does not wait, but others may continue here."""
         self.statement(ast.Expr(ast.Yield(ast.Constant(True))))
 
     def only(self, active: str) -> AbstractContextManager[None]:
@@ -373,13 +372,13 @@ class Emitter(CodeWriter):
         return replaced(self, active=variable(active))
 
     def active_programs(self) -> Expression | None:
-        """The variable that says which programs take part, or None where all do."""
+        """The variable that says which programs take part, or None if all do."""
         return None if self.active is None else variable(self.active.name or "")
 
     # Operations
 
     def operations(self, block: Block) -> None:
-        """Lower every operation of a block, its terminator excepted where nothing lowers it."""
+        """Lower every operation of a block, except for a terminator that no rule lowers."""
         for op in block.ops:
             self.operation(op)
 
@@ -409,7 +408,7 @@ class Emitter(CodeWriter):
         that are sent to it.
 
         Args:
-            prologue: where operations of the first block go that no program changes.
+            prologue: the place of operations of the first block that do not depend on the program.
         """
         first, *later = in_order_of_jumps(region)
         for block in later:
@@ -435,9 +434,9 @@ class Emitter(CodeWriter):
 
     def element_function(self, region: Region) -> Expression:
         """A function of a region of scalars: takes `elements`, then arrays
-        with one entry an element.
+        with one entry for each element.
 
-        An element is in a program's place: where control flow parts, some elements are active.
+        Elements take the place of programs: when control flow diverges, some elements are active.
         """
         elements = self.fresh("elements")
         outer, self.programs = self.programs, variable(elements)
@@ -486,7 +485,7 @@ class Emitter(CodeWriter):
         return variable(name)
 
     def define(self, value: SSAValue, expression: Expression) -> None:
-        """From here on `value` is what the expression gives, evaluated here."""
+        """From here on `value` is the expression's value, evaluated here."""
         if expression.name is not None:
             self._expressions[value] = expression
             if _leaves_its_block(value):
@@ -520,8 +519,8 @@ class Emitter(CodeWriter):
         return ast.Module(list(self._scopes.pop()), [])
 
     def _address_space(self) -> list[ast.stmt]:
-        """What finds the tensor at an address, where the kernel has pointers that are addresses,
-        or assembly, where they all are.
+        """Statements that find the tensor at an address, if the kernel has pointers that are
+        addresses, or assembly, in which all are.
         """
         has_assembly = any(isinstance(op, tt.ElementwiseInlineAsmOp) for op in self.function.walk())
         if ADDRESS not in self._underlying_objects.values() and not has_assembly:
@@ -537,7 +536,7 @@ class Emitter(CodeWriter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """Active programs whose condition holds go on at `block`, with `values` as arguments."""
+        """Active programs whose condition holds continue at `block`, with `values` as arguments."""
         if block not in self._arrived:
             raise self.unsupported("a jump backwards")
         going = self.fresh("going")
@@ -558,7 +557,7 @@ class Emitter(CodeWriter):
             self.assign(self.bind(argument), None)
 
     def _enter(self, block: Block) -> None:
-        """Run `block` with the programs that arrived; from here on no one can be sent there."""
+        """Run `block` with the programs that arrived; from here on none can be sent there."""
         arrived, active = variable(self._arrived.pop(block)), self.fresh("active")
         with self.when(arrived.any()):
             self.assign(active, tiles.some(arrived))
@@ -600,7 +599,7 @@ class Emitter(CodeWriter):
         return named or value.name_hint or "value"
 
     def _location_of(self, op: Operation) -> Location:
-        """Where the operation comes from; one that does not say so is where the last one was."""
+        """The origin of the operation; one without a location has that of the last one."""
         location = locate(op.location)
         return location if location.frames else self._location
 
@@ -632,7 +631,7 @@ def _largest_tile(function: tt.FuncOp) -> int:
 
 
 def _leaves_its_block(value: SSAValue) -> bool:
-    """True where a block that is jumped to later still reads `value`, which must be kept."""
+    """True if a block that is jumped to later still reads `value`, which must be kept."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if block is None or block.parent is None or len(block.parent.blocks) == 1:
         return False

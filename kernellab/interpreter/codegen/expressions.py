@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Operand = Any
-"""What an expression can be combined with: an expression, a literal,
+"""The operands that an expression can be combined with: an expression, a literal,
 or a tuple or list of these."""
 
 Combined: TypeAlias = "Callable[[Expression, Operand], Expression]"
@@ -34,7 +34,7 @@ class Expression:
 
     @property
     def name(self) -> str | None:
-        """The variable that the expression is, or None where it is more than a name."""
+        """The variable that the expression is, or None if it is more than a name."""
         return self.node.id if isinstance(self.node, ast.Name) else None
 
     def member(self, attribute: str) -> Expression:
@@ -140,7 +140,7 @@ warp_groups = variable("warp_groups")
 transfers = variable("transfers")
 """Asynchronous operations in flight; only code whose operations complete late names it."""
 observer = variable("observer")
-"""Who hears of values: no module, but what a run's observer puts there;
+"""Who is notified of values: no module, but what a run's observer puts there;
 only code that was added to names it."""
 
 MODULES = (

@@ -1,4 +1,4 @@
-"""What the index of an access is made of, in the words of the kernel: its names for the values, its
+"""The parts of an access's index, in the words of the kernel: its names for the values, its
 coordinates along the axes of a tensor, and the expressions that its author wrote.
 """
 
@@ -40,10 +40,10 @@ from kernellab.ir.types import is_pointer, shape
 
 
 def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
-    """The variable that a value is assigned to, or is on the way to; None where no one knows.
+    """The variable that a value is assigned to, or is on the way to; None if it is not known.
 
     An operation has one location for all of its results, and each assignment has put its name
-    around the others: `total, count` of one loop lie at `count(total(...))`. Names of results that
+    around the others: `total, count` of one loop are at `count(total(...))`. Names of results that
     have gone since are still there; then what the values were inside the loop or branch counts.
 
     Args:
@@ -131,7 +131,7 @@ def index_of(op: Operation) -> SSAValue | None:
 
 
 def parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
-    """What the index of `op` was made of, the nearest first; nothing where it has none.
+    """The parts of the index of `op`, the nearest first; empty if it has none.
 
     All operations of one assignment carry the name that is assigned to;
     it is the name of the last one only.
@@ -275,7 +275,7 @@ def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
 
 
 def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, Lane]]:
-    """What a loop started from, and what each iteration adds to it that none changes."""
+    """The value that a loop started from, and the constant value that each iteration adds."""
     loop = argument.block.parent_op()
     if not isinstance(loop, mlir.ForOp) or argument.index == 0:
         return []
@@ -322,7 +322,7 @@ def lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
 
 
 ValueAt = Callable[[SSAValue, Lane], int | None]
-"""What an integer is at a lane, None where that is not known."""
+"""The value of an integer at a lane, or None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -334,11 +334,11 @@ class Term:
         lane: which of its elements.
         axes: for each of the element's axes, which axis of the access's tile that is.
         factor: what it is multiplied by: a stride of the tensor, or 1.
-        by: the argument that the factor is, None where it is none.
+        by: the argument that the factor is, None if it is not one.
         turns: of what a loop adds to a pointer in every turn, the loop's variable; else None.
         step: what adds it; else None.
         count: how many turns were done; 1 of all else.
-        number: what is multiplied, where the coordinate is the product, a constant; else 0.
+        number: the constant factor, if the coordinate is a product; else 0.
     """
 
     coordinate: SSAValue
@@ -474,7 +474,7 @@ class _Splitter:
         return False
 
     def _along_axis(self, op: mlir.MulIOp) -> tuple[SSAValue, int, BlockArgument | None] | None:
-        """What runs along an axis, that axis' stride, and the argument that it is, if one is."""
+        """The coordinate along an axis, the axis' stride, and its argument, if it is one."""
         position = self._stride_in(op)
         if position is None:
             return None
@@ -513,7 +513,7 @@ def _is_of_tile(op: mlir.AddIOp) -> bool:
 
 
 def bare(value: SSAValue) -> SSAValue:
-    """What a value only spreads over a tile, or widens."""
+    """The value that this one only spreads over a tile, or widens."""
     while isinstance(value.owner, mlir.ExtSIOp | tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.operands[0]
     return value
@@ -629,7 +629,7 @@ def names_around(value: SourcePosition) -> frozenset[str]:
 
 
 def _visited_last(node: ast.expr) -> ast.expr:
-    """What is visited last of an expression: itself, where it has no parts."""
+    """The part of an expression that is visited last: itself, if it has no parts."""
     match node:
         case ast.BinOp(right=part):
             return _visited_last(part)

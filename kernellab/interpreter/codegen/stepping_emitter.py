@@ -49,7 +49,7 @@ NO_LINE = 1 << 29
 
 _LONG_FORM, _NO_LOCATION = 14, 15
 _MOST_UNITS = 8
-"""So many code units one entry can cover."""
+"""The most code units that one entry can cover."""
 
 _CACHE = dis.opmap.get("CACHE", 0)
 _JUMPS_BACK = {dis.opmap[name] for name in dis.opmap if name.startswith("JUMP_BACKWARD")}
@@ -161,8 +161,8 @@ def function_on_line(
 
 # Names
 #
-# A kernel may call its variables anything: `tiles`, `range`, `_hook`. What generated code refers
-# to beside them therefore has names with a dot, which no source can have.
+# A kernel may call its variables anything: `tiles`, `range`, `_hook`. Other names in generated code
+# therefore have a dot, which a source's names cannot have.
 
 _GENERATED = "_."
 _OF_KERNEL = "kernel."
@@ -239,7 +239,7 @@ class Callee:
         name: what generated code calls it.
         enter: the debug record at its beginning.
         record: what that says.
-        is_coroutine: it lets other programs go on meanwhile.
+        is_coroutine: it lets other programs continue meanwhile.
     """
 
     name: str
@@ -250,7 +250,7 @@ class Callee:
 
 
 class ModuleContext(Protocol):
-    """What the functions of one kernel share."""
+    """The state that the functions of one kernel share."""
 
     locations: list[Location]
     located: list[Operation]
@@ -315,7 +315,7 @@ class SteppingEmitter(emitter.Emitter):
         self._dtype_names: dict[Any, str] = {}
         self._line = record.line
         self._straight: int | None = None
-        """The line of what ran last, where only one thing can have run last."""
+        """The line of what ran last, if only one statement can have run last."""
         self._has_no_line = False
 
     # The function
@@ -340,7 +340,7 @@ class SteppingEmitter(emitter.Emitter):
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
-        """What a launch calls: it calls the kernel with what its parameters show as."""
+        """The function that a launch calls; it calls the kernel with its parameters' values."""
         block = self.function.body.blocks[0]
         with self._collected() as body:
             given = self.fresh("given")
@@ -369,7 +369,7 @@ class SteppingEmitter(emitter.Emitter):
         self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
-        """A pointer as an argument of a call: buffer and offset, where there is a buffer."""
+        """A pointer as an argument of a call: buffer and offset, if there is a buffer."""
         if self._underlying_objects.get(pointer) is analyses.ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
@@ -397,7 +397,7 @@ class SteppingEmitter(emitter.Emitter):
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
-        """What a parameter shows as; its debug record's values are the callee's arguments."""
+        """The value that a parameter shows; its debug record has the callee's arguments."""
         block = callee.function.body.blocks[0]
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
         return self._shown(held, [given[value] for value in callee.enter.operands])
@@ -468,7 +468,7 @@ class SteppingEmitter(emitter.Emitter):
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
 
     def _emit_operation_event(self, op: Operation) -> None:
-        """Hand the results of an operation to the hook, None for one that no one looks at."""
+        """Pass the results of an operation to the hook, None for an unused one."""
         nothing = Expression(ast.Constant(None))
         results = tuple(self[v] if v in self._expressions else nothing for v in op.results)
         number = self._number_of(op)
@@ -578,7 +578,7 @@ class SteppingEmitter(emitter.Emitter):
     # Operations
 
     def lowered(self, rule: emitter.LoweringRule, op: Operation) -> Any:
-        """Atomics find one value a program, and here is one program."""
+        """Atomics find one value for each program, and here is one program."""
         lowered = super().lowered(rule, op)
         if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):
             return lowered if self._inside_element_function else lowered.item(0)

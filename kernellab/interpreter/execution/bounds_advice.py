@@ -1,4 +1,4 @@
-"""What would keep an access inside its tensor, in the words of the kernel that makes it: which
+"""Advice that keeps an access inside its tensor, in the words of the kernel: which
 coordinate leaves which axis, and what bounds it or should.
 """
 
@@ -81,7 +81,7 @@ def _keeps_the_number(op: Operation) -> bool:
 
 
 CHECK_TRIES = "Run kernellab.check to look for a change that helps."
-"""Advice where a change would have to be tried to be right."""
+"""Advice for a change that would have to be tried."""
 
 _SIGNS: Mapping[type, str] = {mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*"}
 
@@ -158,12 +158,12 @@ class Extents:
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the tensor, or several that lie in memory as one."""
+    """An axis of the tensor, or several that are in memory as one."""
 
     numbers: tuple[int, ...]
     """Which ones."""
     is_whole: bool
-    """True where all of the tensor's are one."""
+    """True if all of the tensor's are one."""
     extent: int
     stride: int
 
@@ -181,7 +181,7 @@ class _Comparison:
 
 @dataclass(frozen=True)
 class BoundsAdvice:
-    """What leaves a tensor, and what would bound it.
+    """The value that leaves a tensor, and the condition that would bound it.
 
     Attributes:
         facts: which coordinate leaves which axis, and what bounds it.
@@ -203,7 +203,7 @@ class BoundsAdvice:
 
     @property
     def missing(self) -> str:
-        """What the access does not require, as a sentence; "" if that is not known."""
+        """The condition that the access does not require, as a sentence; "" if it is not known."""
         if not self.condition:
             return ""
         mask = "Its mask does not require" if self.has_mask else "No mask requires"
@@ -211,7 +211,7 @@ class BoundsAdvice:
 
     @property
     def change(self) -> str:
-        """What to try, as a sentence; "" if it is not known."""
+        """The change to try, as a sentence; "" if it is not known."""
         if self.bound:
             return f"Write `{self.strict}`."
         if not self.condition:
@@ -226,7 +226,7 @@ class BoundsAdvice:
 def bounds_advice(
     op: Operation, lane: indices.Lane, values: LaneValues, tensor: Extents, index: int
 ) -> BoundsAdvice | None:
-    """What leaves the tensor, and what would bound it; None where the index is made in a way that
+    """The value that leaves the tensor, and the bound; None if the index is computed in a way that
     is not followed.
 
     Args:
@@ -266,7 +266,7 @@ def _is_expanded(tensor: Extents) -> bool:
 
 
 def _sums(terms: Sequence[indices.Term], values: LaneValues) -> dict[int, int] | None:
-    """How far the terms of each factor go, in elements; None where one is not known."""
+    """How far the terms of each factor go, in elements; None if one is not known."""
     sums: dict[int, int] = {}
     for term in terms:
         coordinate = term.number or values.at(term.coordinate, term.lane)
@@ -279,7 +279,7 @@ def _sums(terms: Sequence[indices.Term], values: LaneValues) -> dict[int, int] |
 
 def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
     """The axes that coordinates run along, the outermost first: one that has none is a part of
-    the next, where its elements follow each other there.
+    the next, if its elements follow each other there.
     """
     numbers = [n for n, extent in enumerate(tensor.shape) if extent > 1]
     numbers.sort(key=lambda n: -tensor.strides[n])
@@ -479,7 +479,7 @@ class _Words:
         return [size for size in sizes if size not in strides] or sizes
 
     def _product(self) -> list[str]:
-        """Of parameters of the launch, each as large as one of several axes that lie as one."""
+        """Of parameters of the launch, each as large as one of several axes that are as one."""
         constants = self._constexprs()
         given = list(_numbers(self.values.call.values))
         named = {value: name for name, value in reversed(given) if name not in constants}

@@ -1,5 +1,5 @@
 """The faults of a running kernel: reported in the user's terms (kernel line, program, lane,
-argument, index), the first of a batch, or all of a run that goes on.
+argument, index), the first of a batch, or all of a run that continues.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _line_of(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
 def _fix(
     fault: OutOfBoundsAccess, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
-    """What the access leaves, and what does not bound it; "" where that is not known. No change is
+    """The tensor that the access leaves, and the missing bound; "" if it is not known. No change is
     advised, since none is tried here.
     """
     operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
@@ -342,7 +342,7 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
 
 
 def _as_compiled(entry: types.TracebackType) -> types.TracebackType:
-    """Return an entry of the kernel's; if its file was edited since the import, one in the lines
+    """Return an entry of the kernel; if its file was edited since the import, one in the lines
     that ran, without the frame's values.
     """
     code = entry.tb_frame.f_code
@@ -456,7 +456,7 @@ class CollectedFault:
 
 
 class CollectedFaults(Sequence[CollectedFault]):
-    """The faults that launches went on after, in the order in which they happened first.
+    """The faults that launches continued after, in the order in which they happened first.
 
     Attributes:
         left_out: how many elements belong to faults that are not kept, because there are too many.
@@ -492,7 +492,7 @@ class CollectedFaults(Sequence[CollectedFault]):
 
 
 class FaultObserver:
-    """Lets the accesses of a run go on without the elements that are out of bounds; see
+    """Lets the accesses of a run continue without the elements that are out of bounds; see
     `observers.RunObserver`.
 
     Attributes:

@@ -31,15 +31,15 @@ def check_grid(
     may_be_empty: bool = False,
 ) -> Grid:
     """Return the grid as three sizes; a callable is called with the kernel's arguments by name. As
-    for Triton's launcher, it has a length: a number alone is not a grid. A size is whatever Python
-    takes for an index: an int, a NumPy integer, a tensor of one integer.
+    for Triton's launcher, it has a length: a number alone is not a grid. A size is anything that
+    Python accepts as an index: an int, a NumPy integer, a tensor of one integer.
 
     Args:
         may_be_empty: whether a size may be 0.
 
     Raises:
-        GridError: no size, more than three, a size that is not a positive integer, or beyond
-            what a GPU takes.
+        GridError: no size, more than three, a size that is not a positive integer, or beyond what a
+            GPU accepts.
     """
     __tracebackhide__ = True
     given = _called(grid, meta) if callable(grid) and _whole_number(grid) is None else grid
@@ -81,7 +81,7 @@ def check_grid(
 
 
 MOST_PROGRAMS = 1 << 28
-"""Of one launch here: ten minutes' work at the least."""
+"""The most programs of one launch here: at least ten minutes of work."""
 
 
 def grid_to_run(
@@ -91,7 +91,7 @@ def grid_to_run(
     may_be_empty: bool = False,
 ) -> Grid:
     """The grid of a launch that is interpreted. Raises GridError: as `check_grid`, or more programs
-    than the interpreter would get through.
+    than the interpreter can run.
     """
     __tracebackhide__ = True
     sizes = check_grid(grid, meta, may_be_empty=may_be_empty)
@@ -106,10 +106,10 @@ def grid_to_run(
 
 
 def check_has_length(given: Any, *, is_asked: bool) -> None:
-    """Refuse a number where Triton's launcher, on a GPU, asks for the length of the grid.
+    """Refuse a number, because Triton's launcher on a GPU reads the length of the grid.
 
     Args:
-        is_asked: whether a function gave it.
+        is_asked: whether a function returned it.
 
     Raises:
         GridError: a number alone.
@@ -148,7 +148,7 @@ def _whole_number(size: Any) -> int | None:
 
 
 def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -> Any:
-    """What a grid's function gives; a fault inside it is its own, and goes on as it is."""
+    """The result of a grid's function; an error inside it propagates."""
     __tracebackhide__ = True
     kind = next((words for kind, words in _NO_FUNCTIONS if isinstance(grid, kind)), "")
     if kind or _is_kernel(grid):
@@ -182,7 +182,7 @@ _GRID_ADVICE = (
 def _cannot_be_called(grid: Callable[..., Any]) -> str:
     try:
         signature = inspect.signature(grid)
-    except Exception:  # of C functions no one knows, and objects may answer with anything
+    except Exception:  # unknown for C functions, and objects may return anything
         return ""
     try:
         signature.bind({})
@@ -192,7 +192,7 @@ def _cannot_be_called(grid: Callable[..., Any]) -> str:
 
 
 Numbers = numpy.ndarray | numpy.int32
-"""An int32 for each program of a batch, or where there is but one program, its own."""
+"""An int32 for each program of a batch, or, with one program, its own."""
 
 
 class GridSizes(NamedTuple):
@@ -252,8 +252,8 @@ class Programs:
 def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> Iterator[Programs]:
     """All programs of the grid, at most `size` at a time, in one of `run_options.ORDERS`.
 
-    A shuffled order has batches of random sizes: programs of one batch run in step,
-    so what a kernel shows by its order depends on which programs are together.
+    A shuffled order has batches of random sizes: programs of one batch run in lockstep, so the
+    effects of the order depend on which programs are together.
     """
     total = grid[0] * grid[1] * grid[2]
     if order == "shuffled":
@@ -277,12 +277,12 @@ def chosen_batches(grid: Grid, size: int, linear: Sequence[int]) -> Iterator[Pro
 
 
 _MOST_SHUFFLED = 1 << 22
-"""Programs whose order is kept as it was drawn; of more, 8 bytes each would fill the memory."""
+"""The most programs whose random order is stored; for more, 8 bytes each would fill the memory."""
 
 
 def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, int], numpy.ndarray]:
-    """A function that gives a part of a random order of the numbers below `total`: of many, an
-    order in random steps, which is computed where it is asked for.
+    """A function that returns a part of a random order of the numbers below `total`; for many, an
+    order in random steps, computed on request.
     """
     if total <= _MOST_SHUFFLED:
         drawn = chance.permutation(total)
@@ -309,11 +309,11 @@ def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozense
 
 
 def chosen_programs(chosen: Any, grid: Grid, option: str) -> tuple[Grid, ...]:
-    """The programs that a caller means, each once, in the order of their linear ids.
+    """The programs that a caller selects, each once, in the order of their linear ids.
 
     Args:
         chosen: one as a tuple or a number, several as a list of such, or "all".
-        option: what the caller calls it.
+        option: the caller's name of the option.
 
     Raises:
         OptionError: one is not in the grid, or is not the id of a program.

@@ -1,4 +1,4 @@
-"""What a person sees of a kernel that is stepped through: its values, and in which debugger."""
+"""The values of a kernel that is stepped through, and the debugger that shows them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shown(value: Value, shape: tuple[int, ...]) -> Any:
 
 
 def unsigned(value: Value, shape: tuple[int, ...]) -> Any:
-    """The same for integers that the kernel takes for unsigned."""
+    """The same for integers that the kernel treats as unsigned."""
     array = numpy.asarray(shown(value, shape))
     numbers = array.view(f"u{array.itemsize}")[()] if array.dtype.kind == "i" else array[()]
     return numbers if shape else _number(numbers)
@@ -83,8 +83,8 @@ class Pointer:
     is contiguous, `(x_ptr + offsets)[...]` those at the offsets.
 
     Attributes:
-        argument: the name of the parameter that it points into; "" where only its address is known.
-        tensor: the tensor behind that parameter; None where only the address is known.
+        argument: the name of the parameter that it points into; "" if only its address is known.
+        tensor: the tensor behind that parameter; None if only the address is known.
         offsets: how many elements beyond the tensor's first one, a NumPy integer or an array; where
             only the address is known, the address in bytes.
         dtype: of the elements that it points to.
@@ -119,7 +119,7 @@ class Pointer:
 
     @property
     def addresses(self) -> Any:
-        """Where the elements are in memory, in bytes."""
+        """The addresses of the elements, in bytes."""
         return self._buffer.addresses(self.offsets)
 
     def __add__(self, offset: Any) -> Pointer:
@@ -219,21 +219,21 @@ class Fields:
 
 
 _MOST_PROGRAMS = 4096
-"""So many programs are asked for a condition, at most."""
+"""The most programs for which a condition is evaluated."""
 
 _FOREIGN = ("kernellab", "numpy", "torch", "xdsl")
-"""Packages that a step from a kernel's line could come into, and no one wants to see."""
+"""Packages that a step from a kernel's line could enter, and that are skipped."""
 
 
 @dataclass(frozen=True)
 class AttachedDebugger:
-    """What a launch has to know of it.
+    """The facts about a debugger that a launch needs.
 
     Attributes:
-        stop: stops where it is called, as `breakpoint()` does.
+        stop: stops at its call, as `breakpoint()` does.
         conditional: the files with breakpoints that have a condition.
-        stepping_over: makes a context in which steps of the user's enter no code of the
-            interpreter, nor of what it is made of.
+        stepping_over: makes a context in which the user's steps do not enter code of the
+            interpreter or of its dependencies.
     """
 
     stop: Callable[[], None]
@@ -243,7 +243,7 @@ class AttachedDebugger:
     def programs(
         self, files: Iterable[str], grid: tuple[int, int, int]
     ) -> list[tuple[int, int, int]]:
-        """Which programs it shall see: the first, or where a condition chooses among them,
+        """Which programs it shall see: the first, or if a condition chooses among them,
         all of them as far as that goes.
         """
         if self.conditional.isdisjoint(map(_canonical, files)):
@@ -254,7 +254,7 @@ class AttachedDebugger:
 
 
 def attached_debugger(files: Callable[[], Iterable[str]]) -> AttachedDebugger | None:
-    """The debugger that watches what happens in a kernel's files; None where there is none."""
+    """The debugger that watches what happens in a kernel's files; None if there is none."""
     debugpy: Any = sys.modules.get("debugpy")
     if debugpy is not None and debugpy.is_client_connected():
         conditional = frozenset(_conditional_files())
@@ -271,7 +271,7 @@ def _canonical(file: str) -> str:
 
 
 def _python_debugger(tracer: bdb.Bdb, files: Iterable[str]) -> AttachedDebugger | None:
-    """A `pdb`, if it has breakpoints in these files: code that it merely passes it need not see."""
+    """A `pdb`, if it has breakpoints in these files; otherwise it need not see their code."""
     watched = [file for file in files if tracer.canonic(file) in tracer.breaks]
     if not watched:
         return None
@@ -340,7 +340,7 @@ _PROTECTED = "protected variables"
 
 
 def _pydevd() -> Any:
-    """Return the debugger that debugpy builds on; all that is used of it is private."""
+    """Return the debugger that debugpy builds on; only private parts of it are used."""
     find: Any = getattr(sys.modules.get("pydevd"), "get_global_debugger", None)
     return None if find is None else find()
 

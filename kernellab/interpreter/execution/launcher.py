@@ -61,8 +61,8 @@ class Instrument:
     """How a launch is observed while it runs in place.
 
     Attributes:
-        after: adds to the code what the observer hears.
-        observer: hears of it, and of every access.
+        after: adds the calls of the observer to the code.
+        observer: is notified of it, and of every access.
     """
 
     after: AfterOperation
@@ -82,14 +82,14 @@ def launch(
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
-    Programs run in the order that `options` asks for; programs of one batch run in step, and see
-    each other's stores only from the next operation on, as they may on a GPU. Programs that wait
-    for each other take turns (`scheduler.py`). With a size of 0 there is no program, and
+    Programs run in the order that `options` requests; programs of one batch run in lockstep, and
+    see each other's stores only from the next operation on, as they may on a GPU. Programs that
+    wait for each other take turns (`scheduler.py`). With a size of 0 there is no program, and
     nothing runs.
 
     A debugger that is attached to the process sees the programs that it asks for as code
-    for stepping, and no others. With `faults`, the run goes on after an access out of bounds, which
-    is collected there, and no debugger is served.
+    for stepping, and no others. With `faults`, the run continues after an access out of bounds,
+    which is collected there, and debuggers see no program.
 
     Args:
         code: the code for this call, at the stage that `options` ask for.
@@ -100,7 +100,7 @@ def launch(
         UnsupportedOperation: the interpreter does not know one of its operations.
         OutOfBounds: an access outside the storage behind its tensor, or outside the tensor where
             `options` ask for that; nothing was written there.
-        Deadlock: programs wait for each other for ever.
+        Deadlock: programs wait for each other forever.
         KernelFault: a failed device_assert, a gather from beyond its tile, or a store into
             read-only memory.
     """
@@ -159,7 +159,7 @@ def launch_observed(
     Args:
         preemption: how programs are preempted, of code that has switch points, or how many are
             alive at a time.
-        explains: False if no one reads an error: a fault is raised as it is, since its explanation
+        explains: False if errors are not read: a fault is raised as it is, because its explanation
             takes longer than the run of a small launch.
     """
     __tracebackhide__ = True
@@ -191,14 +191,15 @@ class Stepping:
         code: the code that they run as.
         programs: their ids.
         hook: what traced code calls, see `SteppingCode.prepared`.
-        observer: hears of every access that they make.
-        around: makes a context in which a chosen program runs, or where programs wait for each
-            other each turn of one.
+        observer: is notified of every access that they make.
+        around: makes a context in which a chosen program runs, or each turn of one if programs wait
+            for each other.
         stop: what each `breakpoint()` calls.
-        seen_as: what the globals of the source become for those who look at frames, see
+        seen_as: the globals of the source as frames show them, see
             `SteppingCode.prepared`.
         hides_others: whether debuggers shall not see the code that the other programs run as.
-        issued: hears of the asynchronous operations of chosen programs, where they complete late.
+        issued: is notified of the asynchronous operations of chosen programs, if they complete
+            late.
     """
 
     code: SteppingCode
@@ -275,7 +276,7 @@ def _run(
     several: Iterator[Programs] | None = None,
     explains: bool = True,
 ) -> None:
-    """Run the programs in `several`, those of the whole grid where it is None."""
+    """Run the programs in `several`, or those of the whole grid if it is None."""
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
@@ -309,7 +310,7 @@ def _run(
 
 
 def _late(options: RunOptions, issued: Issued | None = None) -> dict[str, Any]:
-    """What generated code calls instead in a run whose asynchronous operations complete late."""
+    """The objects that generated code calls instead if asynchronous operations complete late."""
     if not options.completes_late:
         return {}
     return late_modules(options.completion, options.seed, issued)
@@ -330,7 +331,7 @@ def _raise_if(error: BaseException | None) -> None:
 
 
 def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
-    """The run, for whoever watches it; no one knows how many turns waiting programs take."""
+    """The run's progress bar; the number of turns that waiting programs take is not known."""
     waiting = code.watched is not None
     return ProgressBar(
         kernel.__name__,
@@ -346,7 +347,7 @@ def _steps(
     all_batches: Iterator[Programs],
     preemption: Preemption | Residency | None = None,
 ) -> Iterator[Step]:
-    """What to run in order: whole batches, or turns of waiting or preempted programs."""
+    """The steps to run in order: whole batches, or turns of waiting or preempted programs."""
     if code.watched is not None:
         idle = idle_variables(code.source)
         return take_turns(all_batches, run_batch, code.watched, idle, preemption)
@@ -354,7 +355,7 @@ def _steps(
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
-    """What the code takes: Buffers, Descriptors, and a NumPy scalar for each number."""
+    """The arguments of the code: Buffers, Descriptors, and a NumPy scalar for each number."""
     arguments: list[Any] = []
     values = _runtime_values(call, code.takes_descriptors_apart)
     for (name, value), expected in zip(values, code.arguments, strict=True):
@@ -393,8 +394,8 @@ def _leaves(
 
 
 def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    """What follows a descriptor: sizes and strides;
-    where the compiler has taken it apart, they and its flags come before too.
+    """The numbers that follow a descriptor: sizes and strides; if the compiler has split it into
+    parts, they and its flags come before it too.
     """
     numbers = [(f"{name}.shape", size) for size in value.shape]
     numbers += [(f"{name}.strides", stride) for stride in value.strides]

@@ -1,5 +1,5 @@
 """A kernel as code that runs on the CPU: made once per specialization, kept with the kernel and on
-disk; and what is found out once about each such code.
+disk; and facts that are computed once for each such code.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ MOST_FILES = 4_000
 _MAKERS = [
     Path(__file__).parents[2] / name for name in ("common", "interpreter", "ir", "triton_api")
 ]
-"""The packages whose files decide what code a kernel becomes."""
+"""The packages whose files determine a kernel's code."""
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
 class StoredCode:
-    """What a file keeps of a kernel's code.
+    """The parts of a kernel's code that a file keeps.
 
     Attributes:
         text: the module that it was made of, in MLIR's generic form.
@@ -109,7 +109,7 @@ class StoredCode:
 
 def stored_file(kernel: Any, call: BoundCall, target: Target) -> Path | None:
     """Return the file for the code of a kernel's TTIR; None if the code depends on something that
-    has no digest, or is not to be cached.
+    has no digest, or must not be cached.
     """
     # Whatever cannot be described, or has no home folder, is made anew.
     with contextlib.suppress(Exception):
@@ -136,7 +136,7 @@ def stored_file(kernel: Any, call: BoundCall, target: Target) -> Path | None:
 
 
 def _text(value: Any) -> str:
-    """A value as text that no other value has; raises TypeError for one without."""
+    """A value as a unique text; raises TypeError if it has none."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))})"
     if value is None or type(value) in (bool, int, float, str):
@@ -150,7 +150,7 @@ def _text(value: Any) -> str:
 
 @functools.cache
 def _makers() -> tuple[Any, ...]:
-    """The versions of what makes code, and the sizes and times of the files that do."""
+    """The versions of the packages that make code, and the sizes and times of their files."""
     packages = [importlib.metadata.version(name) for name in ("numpy", "ml_dtypes", "xdsl")]
     return sys.version, packages, tuple(_states())
 
@@ -163,12 +163,12 @@ def _states() -> Iterator[tuple[str, int, int]]:
 
 
 def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
-    """Return a number that depends on what a kernel's code depends on, from beside the file of the
-    code if it is there; otherwise make it, and keep it.
+    """Return a number that depends on the same as a kernel's code. It is stored beside the file of
+    the code, and made if it is not there.
 
     Args:
         file: that of `file_of`; with None, nothing is kept.
-        name: what the number is, one word.
+        name: one word for the number.
     """
     if file is None:
         return make()
@@ -225,11 +225,11 @@ def _make_room(folder: Path) -> None:
 assert lowering  # importing it registers what every operation becomes
 
 TTIR = "ttir"
-"""The stage that runs unless another is asked for."""
+"""The stage that runs by default."""
 
 BATCH_BYTES = 1024 * 1024
-"""How large the largest tile of a batch may be:
-large enough that Python takes little of the time, small enough for a core's caches."""
+"""The most bytes of a batch's largest tile: large enough that Python takes little of the time,
+small enough for a core's caches."""
 
 # One large block is freed, untouched, so that glibc keeps smaller ones for the next tile instead
 # of returning them: it raises its mmap and trim thresholds to the size of a freed mapping, up to
@@ -240,7 +240,7 @@ numpy.empty(31 * 1024 * 1024, numpy.uint8)
 
 @dataclass(frozen=True)
 class RuntimeArgument:
-    """What the code takes for one argument.
+    """The description of one argument of the code.
 
     Attributes:
         dtype: of a number, or of the elements that a pointer or a descriptor leads to.
@@ -252,8 +252,8 @@ class RuntimeArgument:
 
 
 class CodeOrigin(NamedTuple):
-    """What code was made of; the attributes are those of `ProgramCode`. The tree is the code's own,
-    empty where the code has several functions.
+    """The origin of code; the attributes are those of `ProgramCode`. The tree is the code's own,
+    empty if the code has several functions.
     """
 
     module: ModuleOp
@@ -272,16 +272,16 @@ class ProgramCode:
 
     Attributes:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a
-            batch, or where programs wait for each other, makes a coroutine of one.
+            batch, or, if programs wait for each other, makes a coroutine of one.
         codes: the code objects of both functions, to recognize the kernel's own
             frames in a traceback.
-        arguments: what the code takes, in order.
+        arguments: the code's arguments, in order.
         batch: how many programs run together.
         tile_bytes: how large the kernel's tiles are.
-        watched: what the code reads and writes memory through where programs wait for each
-            other, or are preempted, else None.
-        origin: what it was made of. Code from a file has none until someone asks for it: a launch
-            without a fault does not.
+        watched: the object through which the code accesses memory if programs wait for each other
+            or are preempted, else None.
+        origin: what it was made from. For code from a file it is computed on first use, which a
+            launch without a fault does not need.
         constants: the names of the objects that the code refers to, among its globals.
     """
 
@@ -296,7 +296,7 @@ class ProgramCode:
     _found: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, what: Hashable, find: Callable[[], Made]) -> Made:
-        """What `find` returned for this code the first time; `what` is its key."""
+        """The result of the first call of `find` for this code; `what` is its key."""
         if what not in self._found:
             self._found[what] = find()
         result: Made = self._found[what]
@@ -309,7 +309,7 @@ class ProgramCode:
 
     @property
     def module(self) -> ModuleOp:
-        """What the code was made of, with calls inlined."""
+        """The module that the code was made from, with calls inlined."""
         return self.origin().module
 
     @property
@@ -327,7 +327,7 @@ class ProgramCode:
 
     @functools.cached_property
     def takes_descriptors_apart(self) -> bool:
-        """Whether the compiler has made numbers of descriptors, which the code takes."""
+        """Whether the compiler has split descriptors into numbers, which the code takes."""
         return all(expected.role != "descriptor" for expected in self.arguments)
 
     def prepare_with(self, modules: Mapping[str, Any]) -> types.FunctionType:
@@ -414,7 +414,7 @@ def kept_code(
     since is compiled again.
 
     Args:
-        kind: what it is kept as, with the kernel; of each kind `most` are kept.
+        kind: the name under which it is kept with the kernel; of each kind `most` are kept.
         how: what distinguishes this code from other code of the kind for the same call.
     """
     kept = triton_api.check_globals(kernel).kept
@@ -425,8 +425,8 @@ def kept_code(
 
 
 def _key_of(kernel: Any, call: BoundCall, target: Target, how: tuple[Hashable, ...]) -> Hashable:
-    """What a kernel's code depends on in addition to what the kernel is made of, options among it
-    (debug=True keeps assertions); None where that cannot be hashed.
+    """The inputs of a kernel's code besides the kernel's own parts, including options (debug=True
+    keeps assertions); None if they cannot be hashed.
     """
     if call.key is None:
         return None
@@ -470,7 +470,7 @@ def _stored(made: ProgramCode, text: str) -> StoredCode:
 
 
 def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
-    """The code that was kept; what it was made of is read again when it is needed."""
+    """The code that was kept; its origin is read again when it is needed."""
     watched = WatchedMemory() if stored.waits else None
     prepare = stored.function({**MODULES, "memory": watched or global_memory})
     names = kernel.fn.__code__.co_filename, kernel.__name__  # the kernel itself must not be kept
@@ -529,7 +529,7 @@ def program_of_module(
     Args:
         rules: how each operation is lowered.
         after: adds statements after operations, see `emitter.AfterOperation`.
-        preempts: whether these are switch points among them (`Emitter.may_switch`), one at least.
+        preempts: whether there are switch points among these (`Emitter.may_switch`).
     """
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
@@ -560,7 +560,7 @@ MODULES: Mapping[str, Any] = {
     "debugging": runtime, "shared_memory": shared_memory, "mbarriers": shared_memory,
     "tensormaps": descriptors, "warp_groups": runtime,
 }  # fmt: skip
-"""What generated code calls by name, memory left out."""
+"""The modules that generated code calls by name, without memory."""
 
 
 def _loaded(code: emitter.KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
@@ -581,12 +581,12 @@ def with_plain_names(code: types.CodeType) -> types.CodeType:
 
 
 HIDDEN_FILE = "<frozen kernellab>"
-"""The file name of generated code that no debugger shall stop in;
-debugpy traces none that is frozen."""
+"""The file name of generated code in which debuggers must not stop; debugpy does not trace frozen
+code."""
 
 
 def hidden(code: types.CodeType) -> types.CodeType:
-    """The code, with all functions inside it, under a file name that no breakpoint is in."""
+    """The code, with all functions inside it, under a file name without breakpoints."""
     constants = tuple(
         hidden(const) if isinstance(const, types.CodeType) else const for const in code.co_consts
     )
@@ -635,7 +635,7 @@ def per_code(
 
 
 EVERYTHING = None
-"""In place of a set of arguments: no one knows which."""
+"""In place of a set of arguments: the arguments are not known."""
 
 Arguments = frozenset[int] | None
 """Numbers of arguments, or EVERYTHING."""
@@ -643,14 +643,14 @@ Arguments = frozenset[int] | None
 
 @dataclass(frozen=True)
 class MemoryEffects:
-    """What a kernel writes.
+    """The memory that a kernel writes.
 
     Attributes:
         stored: arguments that plain stores may write.
         updated: arguments that atomics may update.
         loaded: arguments that plain loads may read.
-        order_shows: True where atomics may show in which order they were made: what one found is
-            used, floats are added, values exchanged.
+        order_shows: True if atomics may show their order: a result is used, floats are added,
+            values are exchanged.
     """
 
     stored: Arguments
@@ -661,7 +661,7 @@ class MemoryEffects:
 
 @per_code
 def memory_effects(code: ProgramCode) -> MemoryEffects:
-    """What a kernel's code writes."""
+    """The memory that a kernel's code writes."""
     function = entry_of(code.module)
     known = underlying_objects(function)
 
@@ -690,7 +690,7 @@ def memory_effects(code: ProgramCode) -> MemoryEffects:
 
 @per_code
 def is_asynchronous(code: ProgramCode) -> bool:
-    """Whether anything may complete after its issue, or warps run separate code."""
+    """Whether an operation may complete after its issue, or warps run separate code."""
     return any(
         has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
     )

@@ -1,4 +1,4 @@
-"""What generated code calls while it runs, besides numbers and memory: assertions, prints, and
+"""Functions that generated code calls besides numbers and memory: assertions, prints, and
 groups of warps.
 """
 

@@ -1,20 +1,20 @@
 """Turns for programs that wait for each other, or are preempted.
 
-Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back.
+Each program is a coroutine. Its turn continues until it ends, or until a spin loop turns back.
 Programs are admitted in the launch's order: the first one alone, and when those that are admitted
 all wait, as many more as there are waiting. From then on all take their turns round after round, in
 the order of their admission. So a program that finds every lock free runs from start to end before
 the next one begins, and few programs are alive at a time, however large the grid.
 
 A program waits when its turn changed nothing in memory and did not end it. A round in which all
-wait is silent. In silence no one learns anything new: a program whose variables come back to what
-they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along
-do not matter (`idle_variables`). A program whose count decides when it gives up does not come
-round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
-run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
+wait is silent. In silence, nothing new becomes visible: a program whose variables come back to what
+they were is in a cycle, and if all are, that is a deadlock. Variables that only count do not matter
+(`idle_variables`). A program whose count decides when it gives up is not in a cycle; it gets
+`SILENT_ROUNDS`. One whose accesses leave their tensors, if a checker lets the run continue, gets
+`STRAY_ROUNDS`: no value that it reads there can end its loop.
 
 Code that preempts may stop a program elsewhere too. Its programs are all admitted at once, and take
-their turns as `preempted` has it; those that then wait, or are left, go on as described above.
+their turns as `preempted` decides; those that then wait, or are left, continue as described above.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kernellab.interpreter.memory.observers import Reading, WatchedMemory
 
 
 Coroutine: TypeAlias = "types.GeneratorType[bool | None, None, None]"
-"""Gives None where a spin loop turns back, True at a switch point (`Emitter.may_switch`)."""
+"""Gives None if a spin loop turns back, True at a switch point (`Emitter.may_switch`)."""
 
 Step = tuple[Programs, Callable[[], object]]
 """A batch of programs, and what to call to run it, or to run it on."""
@@ -94,11 +94,11 @@ class RunningProgram:
         self._reading = memory.reading
 
     def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
-        """True where its variables, but for the idle ones, are what they were at an earlier end
-        of a turn in this silence.
+        """Whether its variables, except for the idle ones, are as at an earlier end of a turn in
+        this silence.
 
         Call it after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
-        ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
+        ..., so that it finds a cycle of any length (R. P. Brent, An improved Monte Carlo
         factorization algorithm, BIT 20, 1980).
         """
         frame = self._frame()
@@ -145,7 +145,7 @@ def _is_same(left: Any, right: Any) -> bool:
     )
 
 
-# Programs that are stopped at their switch points, where others go on: what a GPU may do with
+# Programs that are stopped at their switch points, where others continue: what a GPU may do with
 # them, and programs that run one after the other never show.
 #
 # All programs are admitted at once. They take turns, each up to its next switch point: round
@@ -155,19 +155,19 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 MOST_TURNS = 5_000
-"""So many turns a run may have in which programs are preempted: what faults there are shows early,
-and long waits end without it."""
+"""The most turns in which a run preempts programs: faults show early, and long waits end without
+preemption."""
 
 
 @dataclass(frozen=True)
 class Preemption:
-    """Which program goes on at a switch point.
+    """Which program continues at a switch point.
 
     Attributes:
         turns: "rounds", all of them one after the other, again and again; "there and back", the
-            same, every second round backwards; or as many turns in a row, at most, as this number,
-            of one that is chosen by chance.
-        seed: of that chance.
+            same, every second round backwards; or at most this number of turns in a row, of a
+            program that is chosen at random.
+        seed: of that choice.
     """
 
     turns: Literal["rounds", "there and back"] | int
@@ -184,7 +184,7 @@ class Residency:
 def preempted(
     programs: Sequence[RunningProgram], memory: WatchedMemory, preemption: Preemption
 ) -> Iterator[Step]:
-    """One turn after the other, each to be carried out before the next is asked for, until all
+    """Yield one turn after the other, each to be run before the next is requested, until all
     programs have ended or wait, or `MOST_TURNS` are over.
     """
     still = _Stillness(programs)
@@ -219,7 +219,7 @@ class _Stillness:
             self._turned_back[program] = self._changes
 
     def may_go_on(self, program: RunningProgram) -> bool:
-        """Whether a turn of a program may come to anything."""
+        """Whether a turn of a program may have an effect."""
         return not program.ended and self._waiting.get(program) != self._changes
 
 
@@ -248,9 +248,9 @@ def _by_chance(still: _Stillness, most: int, seed: int) -> Iterator[RunningProgr
 
 # Variables that change while a program waits, and decide nothing: the number of its tries.
 #
-# A program that waits is in a circle if what decides comes back to what it was: what a loop's
-# condition is computed from, and what it reads and writes memory by. What only counts along may
-# go on. It is looked for in the generated code, whose variables the scheduler compares.
+# A waiting program is in a cycle if the values that decide return to an earlier state: those that a
+# loop's condition, its reads and its writes are computed from. Variables that only count may
+# change. They are found in the generated code, whose variables the scheduler compares.
 
 
 _WITHOUT_EFFECT = {
@@ -269,7 +269,7 @@ def idle_variables(source: str) -> frozenset[str]:
     """The variables of generated code that decide nothing in the loops that wait,
     those which `yield`.
 
-    A loop inside another one is come to again with what it left behind:
+    An inner loop is entered again with the values that it left:
     there, variables that are read outside of it decide too.
     """
     tree = ast.parse(source)
@@ -363,7 +363,7 @@ def _is_harmless(function: ast.expr) -> bool:
 
 
 def _only_emits_event(value: ast.expr) -> bool:
-    """A statement for those who listen to the values of a run."""
+    """Whether a statement only notifies observers of a run's values."""
     match value:
         case ast.Yield(value=None | ast.Constant()) | ast.Constant():
             return True
@@ -376,15 +376,15 @@ def _only_emits_event(value: ast.expr) -> bool:
 
 
 SILENT_ROUNDS = 100_000
-"""So many silent rounds may pass, with no program left to admit,
-before programs that count their tries are stopped."""
+"""The number of silent rounds, with no program left to admit, after which programs that count their
+tries are stopped."""
 
 STRAY_ROUNDS = 2_000
-"""The same, where every program goes in a circle or makes accesses that leave their tensors."""
+"""The same, if every program is in a cycle or makes accesses that leave their tensors."""
 
 PATIENCE = 1_000
-"""After so many rounds in which no program ended, more are admitted though memory changes:
-programs may count there as they wait."""
+"""The number of rounds without an ended program after which more are admitted although memory
+changes: programs may count there as they wait."""
 
 
 @dataclass
@@ -394,8 +394,8 @@ class DeadlockDetected(Exception):
     Attributes:
         waiting: every program that has not ended, in the order of their turns.
         silent_rounds: how many silent rounds have passed.
-        proven: True where all went round in circles, False where the programs were stopped for
-            their number of rounds.
+        proven: True if all were in cycles, False if the programs were stopped because of the number
+            of rounds.
     """
 
     waiting: tuple[Waiting, ...]

@@ -76,7 +76,7 @@ from kernellab.triton_api import Operand as MarkedOperand
 
 
 def _go_on() -> None:
-    """What a `breakpoint()` does where no one watches."""
+    """The effect of `breakpoint()` without a debugger."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class SteppingFunction:
     """One function of the kernel's source.
 
     Attributes:
-        source: what it is in the source.
+        source: the function in the source.
         code: its code object.
         names: the kernel's own names among its variables.
-        called: what other functions' code calls it.
+        called: its name in the code of other functions.
         constants: the objects that its code refers to by name.
     """
 
@@ -104,12 +104,12 @@ class SteppingCode:
 
     Attributes:
         functions: the kernel first, then each function that it calls, by their code objects.
-        start: makes the kernel's parameters out of what is passed to it, and calls it.
-        lines: what traced code calls its hook with, by number.
+        start: makes the kernel's parameters from its arguments, and calls the kernel.
+        lines: the lines with which traced code calls its hook, by number.
         breakpoints: (file, line) of every `breakpoint()`.
         batch: the code for batches of the same specialization.
-        program: what both flavors are made of, for faults and observers: code objects, locations,
-            operations, variables.
+        program: the common parts of both kinds of code, for faults and observers: code objects,
+            locations, operations, variables.
     """
 
     functions: Mapping[CodeType, SteppingFunction]
@@ -144,18 +144,18 @@ class SteppingCode:
         seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         late: Mapping[str, Any] | None = None,
     ) -> Callable[[Programs], Any]:
-        """What runs one program; where programs wait for each other, makes a coroutine of it.
+        """Return a function that runs one program, or makes a coroutine if programs wait.
 
         Args:
             arguments: as code for batches takes them.
             grid: the launch's.
-            hook: of traced code, what it calls: `hook.line(number)` before every line,
+            hook: the object that traced code calls: `hook.line(number)` before every line,
                 `hook.bound(names, values)` after names were given values, and where operations are
                 traced, `hook.operation(number, results)` after each.
-            observer: hears of every access.
-            stop: what each `breakpoint()` calls in code that is not traced.
-            seen_as: what the globals of a function's source become for those who look at its
-                frames; they stay as they are where left out.
+            observer: is notified of every access.
+            stop: the function that each `breakpoint()` calls in code that is not traced.
+            seen_as: the globals of a function's source as its frames show them; they are not
+                changed if left out.
             late: the modules of a run whose asynchronous operations complete late.
         """
         through = self.batch.watched or global_memory
@@ -175,7 +175,7 @@ class SteppingCode:
         stop: Callable[[], None],
         seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
-        """Functions with separate globals: those of their source, and what generated code calls."""
+        """Functions with separate globals: their source's, and objects for generated code."""
         shared = {generated(name): module for name, module in modules.items()}
         shared |= {generated(name): getattr(builtins, name) for name in BUILTINS}
         shared |= {SHOWN: inspection, HOOK: hook, STOP: stop}
@@ -212,7 +212,7 @@ class OneProgram:
         self._once: dict[str, Any] = {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` gave at the first call with that name."""
+        """The result of `make` at the first call with that name."""
         if name not in self._once:
             self._once[name] = make()
         return self._once[name]
@@ -283,8 +283,8 @@ def _made(
 
 
 def _records_of_lines(function: tt.FuncOp, kernel: Any, call: BoundCall) -> DebugRecords:
-    """Put debug records into a compiled function: its parameters, and where operations come to
-    another line of the kernel. Which values its variables are is no longer known.
+    """Put debug records into a compiled function: its parameters, and the operations at which the
+    kernel's line changes. The values of its variables are no longer known.
     """
     made = triton_api.definition_of(kernel)
     assert made.file is not None
@@ -321,7 +321,7 @@ def _records_of_lines(function: tt.FuncOp, kernel: Any, call: BoundCall) -> Debu
 
 
 class _Maker:
-    """Makes the functions of one kernel: the entry, and on the way each function that is called."""
+    """Makes the functions of one kernel: the entry, and each function that it calls."""
 
     def __init__(
         self,
@@ -438,7 +438,7 @@ class _Maker:
         )
 
     def _waits(self, function: tt.FuncOp) -> bool:
-        """Whether a group of warps that runs the function lets others go on meanwhile."""
+        """Whether a group of warps that runs the function lets others continue meanwhile."""
         return any(
             isinstance(op, ttng.WaitBarrierOp)
             or (
@@ -466,7 +466,7 @@ class _Maker:
         names_id = callee.function is self._entry and PROGRAM_ID not in names and not self.traced
         definition = emitter.definition(callee, names_id=names_id)
         code = _compiled(definition, source.file, source.name)
-        # Codes are equal where only what they name differs, and those of two functions must not be.
+        # Code objects are equal if only the names differ, and those of two functions must not be.
         code = code.replace(co_consts=(*code.co_consts, callee.name))
         self._breakpoints |= {
             (source.file, record.line): None for record in records if record.is_breakpoint
@@ -478,8 +478,8 @@ class _Maker:
         self._made.append(function)
 
     def _take_out_inlined_debug_records(self) -> None:
-        """Where block pointers made helpers be inlined, their names are not those
-        of the function around.
+        """Remove the names of helpers that were inlined because of block pointers: they are not
+        those of the function around.
         """
         for function in self._functions.values():
             for op in list(function.walk()):

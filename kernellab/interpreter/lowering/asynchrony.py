@@ -1,4 +1,4 @@
-"""What asynchronous operations become in a run in which they complete when something waits for
+"""The lowering of asynchronous operations for a run in which they complete when something waits for
 them; all other operations are lowered as usual.
 
 mbarriers need nothing here: such a run replaces the module `mbarriers` of generated code.

@@ -39,7 +39,7 @@ def constant(op: mlir.ConstantOp, value: Emitter) -> Expression:
 
 
 def _literal(attribute: Attribute, kind: np.dtype, rank: int) -> Any:
-    """A scalar of `kind`, or a tile: with one element where they are all alike."""
+    """A scalar of `kind`, or a tile: with one element if they are all equal."""
     match attribute:
         case builtin.IntegerAttr() | builtin.FloatAttr():
             return _scalar(attribute.value.data, kind)
@@ -264,7 +264,7 @@ def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
     """Inside, only programs for which the scalar condition holds take part;
     None, or true, is for all.
 
-    Nothing is done where there are none.
+    Nothing is done if there are none.
     """
     if condition is None or _is_true(condition):
         yield
@@ -278,7 +278,7 @@ def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
 
 @contextmanager
 def taken_by_some(condition: Expression, emit: Emitter) -> Iterator[None]:
-    """Inside, only programs for which the condition holds take part; nothing is done where there
+    """Inside, only programs for which the condition holds take part; nothing is done if there
     are none.
     """
     taken, active = emit.fresh("taken"), emit.fresh("active")
@@ -376,7 +376,7 @@ def for_loop(op: mlir.ForOp, emit: Emitter) -> Results:
 
 
 def _divergent_for(op: mlir.ForOp, emit: Emitter) -> Results:
-    """Every program counts its own iterations; those that are done stay as they are."""
+    """Every program counts its own iterations; those that are done are not changed."""
     carried = op.block.args[1:]
     carry(op.initial, carried, emit)
     trip_counts, iteration, active = emit.fresh("turns"), emit.fresh("turn"), emit.fresh("active")
@@ -450,7 +450,7 @@ def while_loop(op: mlir.WhileOp, emit: Emitter) -> Results:
 
 
 def _divergent_while(op: mlir.WhileOp, emit: Emitter) -> Results:
-    """Goes on until no program's condition holds; a program that is done stays as it is."""
+    """Continues until no program's condition holds; a program that is done is not changed."""
     before, after = op.before.block, op.after.block
     condition, *passed = yielded(before)
     carry(op.initial, before.args, emit)

@@ -147,7 +147,7 @@ def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
 
 @lowers(tt.AtomicPollOp)
 def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
-    """Goes on until every element was as expected; other programs have turns meanwhile."""
+    """Continues until every element was as expected; other programs have turns meanwhile."""
     if op.timeout is not None:
         raise value.unsupported(
             "tl.atomic_poll with a timeout",
@@ -356,7 +356,7 @@ def map_elementwise(op: tt.MapElementwiseOp, value: Emitter) -> tuple[Expression
 
 
 def single_combiner(region: Region) -> type[Operation] | None:
-    """The operation, where a region does nothing but combine its two arguments with one."""
+    """The operation, if a region only combines its two arguments with one."""
     block: Block = region.block
     operations = list(block.ops)
     if len(operations) != 2 or len(block.args) != 2:

@@ -34,7 +34,7 @@ TOKEN = literal(0)
 
 
 def allocated(result: SSAValue, source: SSAValue | None, emit: Emitter) -> Expression:
-    """Memory for the tile `result`, filled with `source` where there is one."""
+    """Memory for the tile `result`, filled with `source` if there is one."""
     shape = emit.shape(result)
     if source is None:
         return shared_memory.allocate(emit.programs.count, shape, emit.dtype(result))
@@ -72,7 +72,7 @@ def allocate(op: ttg.LocalAllocOp, value: Emitter) -> Expression:
 
 @lowers(ttg.LocalDeallocOp, pure=False)
 def deallocate(op: ttg.LocalDeallocOp, value: Emitter) -> None:
-    """Python lets go of what no one reads any more."""
+    """Python releases objects that are no longer read."""
 
 
 @lowers(ttg.LocalLoadOp)
@@ -182,7 +182,7 @@ def end_of_group(op: Operation, emit: Emitter) -> None:
 
 @lowers(ttng.WaitBarrierOp)
 def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
-    """A group lets the others go on; where there are none, no one else could complete the phase."""
+    """A group lets the others continue; if there are none, nothing could complete the phase."""
     with where(op.predicate, emit):
         what = [emit[op.barrier], emit[op.phase], *_active(emit)]
         if not emit.warp_group_name:

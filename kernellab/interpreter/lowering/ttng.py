@@ -55,7 +55,7 @@ def wait_for_dot(op: ttng.WarpGroupDotWaitOp, value: Emitter) -> tuple[Expressio
 
 
 def operand_tile(operand: SSAValue, value: Emitter) -> Expression:
-    """What a matrix instruction reads: a tile in registers, or where it lies in memory."""
+    """The operand of a matrix instruction: a tile in registers, or its place in memory."""
     if isinstance(operand.type, MemDescType):
         return shared_memory.operand(value[operand])
     return tiles.full(value[operand], value.shape(operand))
@@ -113,7 +113,7 @@ def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
 
 
 def arrivals_of_copies(op: ttng.AsyncCopyMbarrierArriveOp) -> int:
-    """One of each thread, or none where each is counted beyond those of the phase."""
+    """One of each thread, or none if each is counted beyond those of the phase."""
     return ttg.threads_at(op) if ttng.is_set(op.no_increment) else 0
 
 
@@ -136,7 +136,7 @@ def at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *argumen
     ttng.ClusterWaitOp,
 )
 def nothing_to_order(op: Operation, value: Emitter) -> None:
-    """What was written can be seen at once, and nothing is under way."""
+    """Writes are visible at once, and nothing is in flight."""
 
 
 # Tensor memory
@@ -221,7 +221,7 @@ def scaled_matrix_product(
 
 
 def accumulator_of(op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
-    """What a product is added to: d where `use_d`, else zeros."""
+    """The accumulator of a matmul: d where `use_d`, else zeros."""
     return zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
 
 

@@ -50,7 +50,7 @@ class _Region:
 
     Attributes:
         name: of the argument whose storage it is; empty for a tensor that is none.
-        tensor: a tensor that lies in it.
+        tensor: a tensor that is in it.
         start, stop: its first address, and the first beyond.
         buffers: its elements, by dtype; kept because a launch needs them repeatedly.
     """
@@ -139,7 +139,7 @@ def _with_subclasses(kind: type) -> Iterator[type]:
 
 
 class _Regions:
-    """Storages in the order of their addresses; of those that lie in another, only the other."""
+    """Storages in the order of their addresses; of those that are in another, only the other."""
 
     def __init__(self, regions: Iterable[_Region]) -> None:
         self._sorted: list[_Region] = []
@@ -182,7 +182,7 @@ class _Regions:
         return self._windows[dtype]
 
     def numbers(self, addresses: numpy.ndarray, size: int) -> numpy.ndarray:
-        """In which storage the element at each address lies;
+        """In which storage the element at each address is;
         -1 if it is in none, or the address is not a multiple of its size.
         """
         if not self._sorted:
@@ -297,7 +297,7 @@ class Elements:
 
     def _numbers(self, lanes: numpy.ndarray, taking_part: Any) -> numpy.ndarray:
         """In which storage each lane is, see `_Regions.numbers`;
-        other tensors are looked for where one that takes part is in none.
+        other tensors are looked up if an element that takes part is in none of them.
         """
         number = self._space.regions.numbers(lanes, self.dtype.itemsize)
         if numpy.any((number < 0) & taking_part) and self._space.look_further():
@@ -308,7 +308,7 @@ class Elements:
         self, addresses: Value, anywhere: bool = False
     ) -> tuple[Buffer, Value] | None:
         """The storage that holds all of the addresses, masked lanes too, and where in it they are;
-        None where there is none.
+        None if there is none.
 
         Args:
             anywhere: look among all tensors, should the storages that are known not hold them.
@@ -379,7 +379,7 @@ def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
 # `data_ptr()` and `dtype`, and reads at that address.
 #
 # How far the memory reaches is said by the object's own storage, by a tensor or an array that it
-# holds, by its sizes, or by a tensor elsewhere in the process that the address lies in.
+# holds, by its sizes, or by a tensor elsewhere in the process that the address is in.
 
 
 _ADVICE = (
@@ -431,7 +431,7 @@ def memory_behind(value: Any) -> torch.Tensor | None:
 
 
 def described(value: Any) -> Any:
-    """What a descriptor describes: its `base`, or the base of that; None for none."""
+    """The tensor that a descriptor describes: its `base`, or the base of that; or None."""
     base = None if isinstance(value, type) else getattr(value, "base", None)
     if base is value:  # a dtype of NumPy's is its own base
         return None
@@ -487,7 +487,7 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
     if isinstance(storage, torch.UntypedStorage):
         yield storage
     held = [getattr(value, "base", None), *_attributes(value)]
-    for item in itertools.islice(held, _MOST_HELD):  # some more come while it goes on
+    for item in itertools.islice(held, _MOST_HELD):  # some more come while it continues
         if isinstance(item, numpy.ndarray):
             yield from _storage_of_array(item)
         elif isinstance(item, torch.Tensor) or (is_pointer(item) and item is not value):
@@ -529,8 +529,8 @@ def _holds(storage: torch.UntypedStorage, address: int) -> bool:
 def _view(
     storage: torch.UntypedStorage, address: int, value: Any, sizes: Sizes | None
 ) -> torch.Tensor:
-    """What of a storage the object is: of its shape where it says one that fits, else all elements
-    from its address on. Raises UnknownExtent: the address lies within an element.
+    """The part of a storage that the object is: of its shape if it has one that fits, else all
+    elements from its address on. Raises UnknownExtent: the address is within an element.
     """
     kind, skipped = _torch_type(value), address - storage.data_ptr()
     _check_aligned(address, skipped, kind)
@@ -541,7 +541,7 @@ def _view(
 
 
 def _check_aligned(address: int, skipped: int, kind: torch.dtype) -> None:
-    """Refuse an address that lies within an element, so many bytes behind the first one's."""
+    """Refuse an address that is within an element, so many bytes behind the first one's."""
     if skipped % kind.itemsize:
         raise UnknownExtent(
             f"that points to {address:#x}, which is between two elements of "
@@ -592,7 +592,7 @@ def _whole_numbers(numbers: Any) -> tuple[int, ...] | None:
 
 
 def _asked(value: Any, name: str) -> Any:
-    """An attribute, or what it gives where it is a method; None where the object has no answer."""
+    """An attribute, or its result if it is a method; None if the object does not have it."""
     try:
         attribute = getattr(value, name, None)
         return attribute() if callable(attribute) else attribute

@@ -25,7 +25,7 @@ MOST_IN_FLIGHT = 1024
 such a kernel never waits."""
 
 Effect = Callable[[Active], None]
-"""What an operation does when it completes, for the programs for which it does."""
+"""The effect of an operation's completion, for the programs for which it completes."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Flight:
 
 
 def nothing(*_: Any) -> None:
-    """What is done where nothing is: no one hears of operations, or they were done when issued."""
+    """Does nothing: no one listens to operations, or they were done when issued."""
 
 
 Issued = Callable[[Flight, str | SharedTile], None]
@@ -151,7 +151,7 @@ class Flights:
         self.issue(queue, lambda done: shared_memory.store(tile, compute(), done), active)
 
     def before(self, queue: str) -> Effect:
-        """What completes the operations of a queue that were issued until now."""
+        """Return a function that completes the operations of a queue that were issued so far."""
         self._keep_pending(queue)
         issued = tuple(self._queues[queue])
 
@@ -318,7 +318,7 @@ class LateBarriers:
             _keep_to_come(arrivals)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
-        """Return True: at every wait, a group of warps lets the others go on first."""
+        """Return True: at every wait, a group of warps lets the others continue first."""
         del barrier, phase, active
         return True
 
@@ -354,7 +354,7 @@ _LOST = -1
 
 @dataclass(frozen=True)
 class Arrival:
-    """What will arrive at a barrier.
+    """An arrival at a barrier that is still to come.
 
     Attributes:
         addresses: of the barrier, for each program; `_LOST` where it was invalidated.

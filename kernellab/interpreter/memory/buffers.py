@@ -1,4 +1,4 @@
-"""What an access goes to: one argument's tensor, in strided slices where that is possible,
+"""The memory of an access: one argument's tensor, in strided slices if that is possible,
 or all of memory by address.
 """
 
@@ -104,7 +104,7 @@ class Buffer:
         return outside
 
     def addresses(self, offsets: Value) -> Value:
-        """Where in memory the elements at `offsets` are, in bytes."""
+        """The addresses of the elements at `offsets`, in bytes."""
         start = self.tensor.untyped_storage().data_ptr()
         start += int(self.tensor.storage_offset()) * self.tensor.element_size()
         steps = offsets * numpy.int64(self.elements.itemsize)
@@ -134,7 +134,7 @@ class Buffer:
 _PLAIN = frozenset(
     {torch.float32, torch.float16, torch.int32, torch.int64, torch.float64, torch.int8, torch.int16}
 )
-"""Types that torch hands to NumPy as they are."""
+"""Types that torch passes to NumPy unchanged."""
 
 
 def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.ndarray, int]:
@@ -164,7 +164,7 @@ class ResolvedAccess(NamedTuple):
 
 
 class Addressed(Protocol):
-    """Takes a Buffer's place where the offsets are addresses: see `address_space.Elements`."""
+    """Takes a Buffer's place if the offsets are addresses: see `address_space.Elements`."""
 
     @property
     def itemsize(self) -> int: ...
@@ -219,7 +219,7 @@ def load_slices(
 def store_slices(
     buffer: Buffer, offsets: AffineTile, stored: numpy.ndarray, mask: Value | None, active: Active
 ) -> bool:
-    """What `memory.store` does; False, and nothing done, where that takes more than slices."""
+    """Do what `memory.store` does; return False without storing if that takes more than slices."""
     if 0 in offsets.strides and _have_collisions(offsets):
         return False  # the order of writes matters
     box = Box.of(buffer, offsets, mask)
@@ -246,8 +246,8 @@ def store_slices(
 
 @dataclass
 class Box:
-    """Where accesses at affine offsets under a box mask go:
-    worked out once for all that share offsets and mask.
+    """The elements of accesses at affine offsets under a box mask, computed once for all that share
+    both.
 
     Attributes:
         bases: element index of lane 0, per program.
@@ -256,9 +256,9 @@ class Box:
         intervals: where the mask is on along each dimension: ints for all programs, or arrays
             with one entry each.
         bounds: smallest and largest index, masked lanes included; they may be loose.
-        is_alike: True where the mask is on for the same lanes of all programs.
-        is_everything: True where no lane of any program is off.
-        has_programs: False where all programs make one and the same access.
+        is_alike: True if the mask is on for the same lanes of all programs.
+        is_everything: True if no lane of any program is off.
+        has_programs: False if all programs make one and the same access.
     """
 
     bases: Bases
@@ -286,7 +286,7 @@ class Box:
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
-        """The same for active programs; the others make the access of the first of them."""
+        """The same for active programs; the others repeat the access of the first of them."""
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
@@ -307,7 +307,7 @@ class Box:
         return _everything(self.extents)
 
     def is_inside(self, buffer: Buffer) -> bool:
-        """True where every element that is on may be touched."""
+        """True if every element that is on may be touched."""
         lowest, beyond = buffer.first, buffer.stop
         if lowest <= self.bounds[0] and self.bounds[1] < beyond:
             return True
@@ -368,7 +368,7 @@ class Box:
         return loaded.copy() if isinstance(bases, Progression) else loaded
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
-        """As `read`, and a view of `elements` where the programs are evenly spaced."""
+        """As `read`, and a view of `elements` if the programs are evenly spaced."""
         starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
@@ -415,7 +415,7 @@ class Box:
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
-        """True where no two lanes share an element: NumPy may write them in any order."""
+        """True if no two lanes share an element: NumPy may write them in any order."""
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
         if isinstance(starts, Progression):
             return _reach([*steps, (abs(starts.step), starts.count)]) is not None
@@ -455,13 +455,13 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
 
 
 def _have_collisions(offsets: AffineTile) -> bool:
-    """Whether lanes of a program share elements as they do not differ along some dimension."""
+    """Whether lanes of a program share elements because they do not differ along some dimension."""
     along = zip(offsets.strides, offsets.extents)
     return any(extent > 1 and not stride for stride, extent in along)
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
-    """How far the last element is from the first, by (step, number); None where two may be one."""
+    """How far the last element is from the first, by (step, number); None if two may be one."""
     reach = 0
     for step, number in sorted(steps):
         if number > 1:

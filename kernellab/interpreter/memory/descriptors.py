@@ -1,6 +1,6 @@
 """Tensor descriptors: blocks of a tensor by the coordinates of their first element.
 
-What lies outside the tensor is padding when it is loaded, and left alone when it is stored to.
+What is outside the tensor is padding when it is loaded, and left alone when it is stored to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Descriptor(Composite):
     """A tensor in memory, seen block by block; every number may differ from program to program.
 
     Attributes:
-        buffer: the argument that the tensor lies in, or whatever is at an address.
+        buffer: the argument that the tensor is in, or whatever is at an address.
         dtype: of its elements.
         start: offset of its first element from the start of the argument, or its address.
         shape, strides: in elements, dimension by dimension.
@@ -45,7 +45,7 @@ class Descriptor(Composite):
     rounds_to_tf32: bool = False
 
     def __repr__(self) -> str:
-        """What a debugger shows."""
+        """The text that a debugger shows."""
         place = self.buffer.name if isinstance(self.buffer, Buffer) else f"address {self.start}"
         shape, strides = (tuple(map(str, sizes)) for sizes in (self.shape, self.strides))
         return (
@@ -77,7 +77,7 @@ class Descriptor(Composite):
 
     @property
     def padding(self) -> Value:
-        """What an element outside reads as."""
+        """The value of an element outside."""
         return numpy.asarray(numpy.nan if self.pads_with_nan else 0).astype(self.dtype)
 
     @property
@@ -98,7 +98,7 @@ def load(
     read through that memory.
 
     Raises:
-        OutOfBoundsAccess: an element inside the descriptor's shape lies outside the storage.
+        OutOfBoundsAccess: an element inside the descriptor's shape is outside the storage.
     """
     offsets, mask = box(descriptor, indices, block)
     padding = descriptor.padding
@@ -188,11 +188,11 @@ def scatter(
     through.store(descriptor.buffer, offsets, 2, value, mask=mask, active=active)
 
 
-# Where a block lies
+# Where a block is
 
 
 def box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tuple[Value, BoxMask]:
-    """Offsets of a block's elements, and which of them lie inside the tensor."""
+    """Offsets of a block's elements, and which of them are inside the tensor."""
     first = [_base(index) for index in indices]
     intervals = {
         dimension: (cut(-index, extent), cut(_base(size) - index, extent))
@@ -222,7 +222,7 @@ def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
 def rows_of(
     descriptor: Descriptor, rows: Value, column: Value, shape: Block
 ) -> tuple[Value, Value]:
-    """Return offsets of separate rows, and which of their elements lie inside the tensor."""
+    """Return offsets of separate rows, and which of their elements are inside the tensor."""
     row = full(rows, shape[:1]).astype(numpy.int64)[..., None]
     columns = _column(column, 2) + numpy.arange(shape[1])
     height, width = (_column(size, 2) for size in descriptor.shape)
@@ -233,7 +233,7 @@ def rows_of(
 
 
 def _base(value: Value) -> End:
-    """A scalar as Python's integer, one number a program as an int64 array."""
+    """A scalar as Python's integer, one number for each program as an int64 array."""
     return int(value) if numpy.ndim(value) == 0 else numpy.asarray(value).astype(numpy.int64)
 
 
@@ -245,7 +245,7 @@ def _wrapped(offset: End) -> End:
 
 
 def _column(value: Value, rank: int) -> numpy.ndarray:
-    """One number a program, or one for all, with `rank` dimensions of extent 1 behind."""
+    """One number for each program, or one for all, with `rank` dimensions of extent 1 behind."""
     array = numpy.asarray(value, numpy.int64)
     return array.reshape(array.shape + (1,) * rank)
 
@@ -259,7 +259,7 @@ SCRATCH = 1 << 62
 
 
 class Tensormaps:
-    """What the programs of one batch have written, by address:
+    """The descriptors that the programs of one batch have written, by address:
     each program has separate scratch memory, all at one place.
     """
 

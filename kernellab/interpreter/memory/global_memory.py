@@ -93,7 +93,7 @@ def swap_in_turns(elements: Array, targets: Array, expected: Array, replacement:
 
 
 def _as_compared(operation: str, elements: Array, operands: Array) -> tuple[Array, Array]:
-    """Both as unsigned integers where the operation takes them for such."""
+    """Both as unsigned integers if the operation treats them so."""
     if operation not in ("umax", "umin"):
         return elements, operands
     bits = f"u{elements.itemsize}"
@@ -157,7 +157,7 @@ def load(
     and the result has no program axis.
 
     Raises:
-        OutOfBoundsAccess: an element that would be read lies outside the storage.
+        OutOfBoundsAccess: an element that would be read is outside the storage.
     """
     if not isinstance(buffer, Buffer):
         uniform = not differs(rank, offsets, mask, other)
@@ -196,7 +196,7 @@ def store(
     """Write `value` at `offsets` where `mask` is on and the program is active, in program order.
 
     Raises:
-        OutOfBoundsAccess: an element that would be written lies outside the storage;
+        OutOfBoundsAccess: an element that would be written is outside the storage;
             nothing was written.
         ReadOnlyStore: the argument's memory is read-only.
     """
@@ -226,7 +226,7 @@ def store(
 
 
 def lanes_on(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | None:
-    """Which elements of an access take part, programs first; None where all do."""
+    """Which elements of an access take part, programs first; None if all do."""
     on = None if mask is None else numpy.asarray(mask)
     if active is not None:
         programs = active.reshape((-1,) + (1,) * rank)
@@ -235,7 +235,7 @@ def lanes_on(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | N
 
 
 def differs(rank: int, *values: Value | None) -> bool:
-    """True where one of the operands of an access has a program axis."""
+    """True if one of the operands of an access has a program axis."""
     return any(value is not None and numpy.ndim(value) > rank for value in values)
 
 
@@ -247,7 +247,7 @@ def _check(
     rank: int,
     active: Active,
 ) -> bool:
-    """True where every index is inside the buffer's bounds, False where only lanes that are off are
+    """True if every index is inside the buffer's bounds, False if only lanes that are off are
     outside. Raises OutOfBoundsAccess: a lane that is on is outside.
     """
     if index.size == 0:
@@ -293,10 +293,10 @@ def atomic(
         shape: the tile's shape; every lane of every active program takes part, also where
             addresses agree.
         programs: number of programs in the batch.
-        wanted: False where no one looks at what is returned.
+        wanted: False if the result is not used.
 
     Returns:
-        What each lane found, shape (programs, *shape); None where that is not wanted.
+        What each lane found, shape (programs, *shape); None if that is not wanted.
 
     Raises:
         OutOfBoundsAccess, ReadOnlyStore: as for `store`.
@@ -367,8 +367,8 @@ def _atomic_lanes(
 
 
 class Memory(Protocol):
-    """What generated code calls: the module `global_memory`, whose functions have the signatures,
-    or a layer around it.
+    """The interface that generated code calls: the module `global_memory`, or a layer around it
+    with functions of the same signatures.
     """
 
     def load(self, *args: Any, **keywords: Any) -> Any: ...

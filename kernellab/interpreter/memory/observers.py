@@ -1,5 +1,5 @@
-"""Memory of a run that is observed: what hears of every access, and what takes the place of the
-modules that generated code calls.
+"""Memory of a run that is observed: what is notified of every access, and what takes the place of
+the modules that generated code calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kernellab.ir.types import shape as type_shape
 DESCRIPTOR_BYTES = 128
 """Size and alignment of a descriptor that a kernel writes (PTX ISA, tensor-map)."""
 _SCRATCH = 1 << 46
-"""Where scratch memory is taken to begin: no address of this process lies so high,
+"""Where scratch memory is taken to begin: no address of this process is so high,
 and every program's follows the last one's."""
 
 
@@ -66,7 +66,7 @@ class ObservedAccess:
 
 
 class RunObserver(Protocol):
-    """What observes a run.
+    """An observer of a run.
 
     Attributes:
         operations: the operations of the code, by location; set before it runs.
@@ -77,8 +77,8 @@ class RunObserver(Protocol):
     programs: Programs
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """What generated code calls by name in this run, where that is not the module of the name;
-        `memory` is what it would read and write through.
+        """The objects that generated code calls in this run in place of modules, by the modules'
+        names; `memory` is the one that it would read and write through.
         """
 
 
@@ -127,7 +127,7 @@ class AccessObserver:
         Args:
             addresses: computes where the elements are.
             size: of an element, in bytes.
-            block: the shape of a descriptor's block; None where pointers are accessed.
+            block: the shape of a descriptor's block; None if pointers are accessed.
         """
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
@@ -213,7 +213,7 @@ class WatchedMemory(threading.local, MemoryLayer):
     Attributes:
         changed: whether memory has other bits than when this was last set to False.
         strayed: whether an access has left its tensor since this was last set to False. The code
-            that lets such a run go on sets it.
+            that lets such a run continue sets it.
         reading: the latest load or atomic, None before the first.
     """
 

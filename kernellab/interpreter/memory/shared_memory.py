@@ -28,7 +28,7 @@ from kernellab.interpreter.tiles import (
 )
 
 Choice = int | numpy.ndarray
-"""An index that all programs take, or an array with one entry a program."""
+"""An index that all programs take, or an array with one entry for each program."""
 
 
 @dataclass
@@ -46,10 +46,10 @@ class BufferOutsideAllocation(Exception):
 
 @dataclass
 class Allocation:
-    """What all views of an allocation share.
+    """The state that all views of an allocation share.
 
     Attributes:
-        arrivals: what is still to arrive at barriers in it; see `asynchrony`.
+        arrivals: the arrivals that barriers in it still wait for; see `asynchrony`.
         writes: how often it was written.
         place: if known, where it begins in the program's shared memory, in bytes, minus where it
             begins here, for each program; and its name.
@@ -82,7 +82,7 @@ class SharedTile(Composite):
 
     @property
     def arrivals(self) -> list[Any]:
-        """What is still to arrive at barriers in its allocation."""
+        """The arrivals that barriers in its allocation still wait for."""
         return self.allocation.arrivals
 
     @property
@@ -294,10 +294,10 @@ def _reshaped(memory: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
 # Barriers in shared memory (mbarriers): words that count arrivals and bytes, as on the hardware.
 #
 # A phase completes when every arrival has come and every byte that was announced is there; then
-# the phase's parity turns and counting begins anew (PTX ISA, mbarrier). The word of a barrier
+# the phase's parity flips and counting starts again (PTX ISA, mbarrier). The word of a barrier
 # holds, from the lowest bit: the parity of the phase that is under way, the arrivals that are
 # still missing, the arrivals of each phase, and the bytes that are still to come, which are
-# negative where bytes come before they are announced.
+# negative if bytes arrive before they are announced.
 
 
 _COUNT_BITS = 20
@@ -355,7 +355,7 @@ _NO_BARRIER = -1
 
 @dataclass(frozen=True)
 class BarrierState:
-    """What one barrier of one program is in.
+    """The state of one barrier of one program.
 
     Attributes:
         phase: the parity of the phase that is under way.
@@ -375,7 +375,7 @@ class BarrierState:
 
 
 def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState | None]:
-    """The states of the barriers of a program's tile; None where none is initialized."""
+    """The states of the barriers of a program's tile; None if none is initialized."""
     return [
         None
         if word == _NO_BARRIER
@@ -490,7 +490,7 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
     copies and products are done as soon as they are asked for.
 
     Raises:
-        PhaseNeverCompletes: it is not complete, and there is no one left to complete it.
+        PhaseNeverCompletes: it is not complete, and nothing is left that could complete it.
     """
     waiting = waiting_programs(barrier, phase, active)
     if not waiting.any():

@@ -1,1 +1,1 @@
-"""What a launch's accesses to memory cost, counted by the compiler's layouts."""
+"""The costs of a launch's accesses to memory, counted by the compiler's layouts."""

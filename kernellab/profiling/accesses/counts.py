@@ -1,4 +1,4 @@
-"""`kernellab.accesses`: what every access of a launch to global and to shared memory costs."""
+"""`kernellab.accesses`: the cost of every access of a launch to global and to shared memory."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ Rows = tuple[Numbers, numpy.ndarray | None]
 
 @dataclass(frozen=True)
 class Alike:
-    """The programs that take part in an access, each with a row that stands for it.
+    """The programs that take part in an access, each with a representative row.
 
     Attributes:
         programs: their numbers in the batch.
         row_of: the row of each program.
-        moved: how many sectors a program's own lie beyond those of its row.
-        key: the same for accesses whose rows are the same; None where no one may know them.
+        moved: how many sectors a program's own are beyond those of its row.
+        key: equal for accesses whose rows are equal; None if rows cannot be compared.
         rows: returns every row's addresses in bytes, and a mask or None: shape (rows, elements).
     """
 
@@ -164,15 +164,15 @@ def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
 _PROGRAM_BITS = 42
 """A program's number so shifted, plus a sector's 42 bits (of 47-bit addresses), is unique."""
 _NO_ROW = -1
-"""In the place of a row, for a program that takes no part."""
+"""In place of a row, for a program that does not take part."""
 _MOST_EXECUTIONS = 64
-"""So many are kept as they are; then they become one."""
+"""The number of executions that are kept separately before they are merged."""
 _FEW_RUNS = 4096
-"""So many runs are cheaper than finding out which programs do the same."""
+"""The number of runs that is cheaper than finding out which programs do the same."""
 
 
 class _Execution(NamedTuple):
-    """One time that programs made the access: each touched a row's sectors, moved by so many."""
+    """One execution of the access by programs: each touched a row's sectors, moved by a number."""
 
     rows: requests.SectorsOfRows
     programs: Numbers
@@ -180,7 +180,7 @@ class _Execution(NamedTuple):
     moved: Numbers
 
     def runs(self) -> requests.Runs:
-        """All sectors that it touches, those of programs that do the same once."""
+        """All sectors that it touches; those of equal programs once."""
         rows = self.rows.as_runs()
         if not self.moved.any():
             return rows.runs
@@ -197,7 +197,7 @@ class Touched:
     _executions: list[_Execution] = field(default_factory=list)
 
     def add(self, programs: Alike, rows: requests.SectorsOfRows) -> None:
-        """Programs have made the access once more."""
+        """Add one more execution of the access by programs."""
         if len(self._executions) == _MOST_EXECUTIONS:
             self._executions = [self._as_one()]
         self._executions.append(
@@ -264,7 +264,7 @@ class Touched:
 
 
 _MOST_RUNS_KEPT = 1 << 20
-"""Of all rows whose costs are kept, 16 MiB."""
+"""The most bytes of all rows whose costs are kept, 16 MiB."""
 
 _COUNTED = (
     "requests", "sectors", "lines", "repeated_sectors", "best_sectors", "useful_bytes",
@@ -276,7 +276,7 @@ Steps = tuple[int | None, ...]
 
 @dataclass
 class Tally:
-    """What one operation has cost so far.
+    """The costs of one operation so far.
 
     Attributes:
         access: how lanes access its tile, or the copy engine does.
@@ -286,8 +286,8 @@ class Tally:
         touched: the different sectors of each program, added up.
         at_once: the different sectors of each execution, added up.
         steps: bytes from an element to its neighbor, by dimension, the same in every execution;
-            None where there is no such step. Where addresses have no pattern as a whole, only the
-            dimension is looked at along which neighboring lanes lie.
+            None if there is no such step. Where addresses have no pattern as a whole, only the
+            dimension of neighboring lanes is examined.
     """
 
     access: WarpAccess | requests.Messages
@@ -320,7 +320,7 @@ class Tally:
         self._under_way.setdefault(seen.programs, Touched()).add(programs, costs.touched)
 
     def _compare_steps(self, seen: ObservedAccess, programs: Alike) -> None:
-        """Keep the steps that are in this access what they were before."""
+        """Keep the steps that are the same in this access as before."""
         if self.executions and self.steps is None:
             return
         dimension = self.access.dimension if isinstance(self.access, WarpAccess) else None
@@ -346,7 +346,7 @@ class Tally:
         return costs
 
     def end_batch(self) -> None:
-        """Forget which of the programs that were seen touched which sector: they are done."""
+        """Forget which program touched which sector: they are done."""
         for touched in self._under_way.values():
             self.touched += touched.by_programs()
             touched.put_into(self.different)
@@ -478,12 +478,12 @@ def _counted(
 
 
 Found = Mapping[Operation, WarpAccess | requests.Messages]
-"""The kernel's operations that access global memory, in order, and how lanes or TMA do."""
+"""The kernel's operations that access global memory, in order, and how lanes or TMA do so."""
 
 
 @per_code
 def accesses_in(code: ProgramCode, target: Target) -> Found:
-    """The accesses in a kernel's code; what AMD's buffer operations take at once is not known."""
+    """The accesses in a kernel's code; the widths of AMD's buffer operations are not known."""
     by_lanes = WarpAccesses(code.module, layouts_of, target)
     accesses_by_op: dict[Operation, WarpAccess | requests.Messages] = {}
     for op in entry_of(code.module).walk():
@@ -516,7 +516,7 @@ class Counting:
         }
         self._batch: Any = None
         self._in_turns = in_turns
-        """Whether programs that others ran after may run again."""
+        """Whether programs may run again after others ran."""
 
     def see(self, seen: ObservedAccess) -> None:
         if (tally := self._tallies.get(seen.operation)) is None:
@@ -531,7 +531,7 @@ class Counting:
             tally.end_batch()
 
     def fresh(self) -> dict[Operation, float]:
-        """Of each access, the part of its different sectors that no earlier access goes to."""
+        """For each access, the part of its different sectors that no earlier access uses."""
         seen: list[requests.SectorSet] = []
         shares, before = {}, 0
         for op, tally in self._tallies.items():
@@ -542,18 +542,18 @@ class Counting:
         return shares
 
     def at_once(self) -> dict[Operation, int]:
-        """Of each access, the different sectors of each execution, added up."""
+        """For each access, the different sectors of each execution, added up."""
         return {op: tally.at_once for op, tally in self._tallies.items()}
 
     def spans(self) -> dict[str, int]:
-        """Of each argument, the sectors from the first that is accessed to the last."""
+        """For each argument, the sectors from the first that is accessed to the last."""
         together: dict[str, list[requests.SectorSet]] = {}
         for op, tally in self._tallies.items():
             together.setdefault(_described(op).argument, []).append(tally.different)
         return {name: requests.SectorSet.union(sets).span for name, sets in together.items()}
 
     def read(self) -> dict[str, tuple[int, requests.SectorSet]]:
-        """Of each argument, the sectors that each program loads, added up, and those all load."""
+        """For each argument, the sectors that each program loads, added up, and those all load."""
         together: dict[str, list[Tally]] = {}
         for op, tally in self._tallies.items():
             if operations.global_effect(op) == "load":

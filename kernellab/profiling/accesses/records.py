@@ -1,4 +1,4 @@
-"""What the accesses of a launch to global and to shared memory cost, as plain facts."""
+"""The costs of a launch's accesses to global and shared memory, as plain facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernellab.records import BoundLaunch, Subject
 from kernellab.records.display import HasCard, HasRows, data_frame
 
 Phase = Literal["", "prologue", "loop", "epilogue"]
-"""Of a copy of an operation that has others; "" of a single one, or one of no loop."""
+"""The place of a copy of an operation; "" if it has no copies, or is not in a loop."""
 
 SharedKind = Literal["load", "store", "atomic", "ldmatrix", "stmatrix", "async copy", "wgmma"]
 """Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS),
@@ -25,7 +25,7 @@ class CountedAccess:
 
     operation: str
     action: str
-    """What the operation does: "load", "conversion", "reduction", "local load", ..."""
+    """The kind of operation: "load", "conversion", "reduction", "local load", ..."""
     position: SourcePosition | None
     """The kernel's line."""
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class CountedAccess:
     occurrence: int = 0
     """The number among operations of its name in the TTGIR's text, from 1; 0 in a function."""
     phase: Phase = ""
-    """Of a load that a pipelined loop has copies of: in the loop, before it or behind it."""
+    """Of a load that a pipelined loop copied: in the loop, before it or after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,24 +45,24 @@ class SharedAccess(CountedAccess):
 
     kind: SharedKind
     name: str
-    """The kernel's name of the tile; "" where it has none."""
+    """The kernel's name of the tile; "" if it has none."""
     source: str
-    """The layout that the tile has before; "" where it has none."""
+    """The layout that the tile has before; "" if it has none."""
     destination: str
-    """The layout that it has afterwards; "" where it has none."""
+    """The layout that it has afterwards; "" if it has none."""
     in_loop: bool
     instructions: int
-    """Instructions of warps of which a lane took part; of wgmma, those of four warps together."""
+    """Instructions of warps with an active lane; for wgmma, those of four warps together."""
     wavefronts: int
     """Turns of shared memory, each of at most 128 bytes."""
     best_wavefronts: int
     """Wavefronts without bank conflicts."""
     ways: int
-    """Of the worst instruction: how many words lanes want of a bank at once; 1: no conflicts."""
+    """Of the worst instruction: how many words lanes access in a bank at once; 1: no conflicts."""
     bytes: int
-    """That lanes read or write, those that share a word each for itself."""
+    """The bytes that lanes read or write; a shared word counts for each lane."""
     assumed: str
-    """What is assumed, in words, where the count does not follow from addresses alone; else ""."""
+    """The assumptions, in words, if the count does not follow from addresses alone; else ""."""
 
     @property
     def conflicts(self) -> int:
@@ -71,12 +71,12 @@ class SharedAccess(CountedAccess):
 
     @property
     def wavefronts_per_instruction(self) -> float:
-        """On average; 0 where nothing was accessed."""
+        """The average; 0 if nothing was accessed."""
         return self.wavefronts / self.instructions if self.instructions else 0.0
 
     @property
     def title(self) -> str:
-        """What is done, and by what: "conversion: ldmatrix", "local load"."""
+        """The action and its instructions: "conversion: ldmatrix", "local load"."""
         return self.action if self.action.endswith(self.kind) else f"{self.action}: {self.kind}"
 
     @property
@@ -101,11 +101,11 @@ _WORTH_SAYING = 1.25
 """So many times the sectors or wavefronts that would do."""
 
 Fault = tuple[str, str, str]
-"""What makes an access cost more than it would have to: its kind, words, and what to try."""
+"""The reasons why an access costs more than necessary: kind, words, and what to try."""
 
 
 def what_is_wrong(access: SharedAccess) -> Fault | None:
-    """What makes an access cost more than it would have to; None where nothing does."""
+    """The reason why an access costs more than necessary, or None."""
     kind, words, advice = "", [], ""
     if access.action == "conversion" and access.in_loop and access.writes and access.executions:
         kind, advice = "conversion-in-loop", _CONVERT_ONCE
@@ -147,8 +147,8 @@ _PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 Action = Literal[
     "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"
 ]
-"""What an access does: an asynchronous copy loads into shared memory, past the registers; the copy
-engine (TMA) moves a block at once; a tensor map is what it reads of a descriptor that the kernel
+"""The kinds of accesses: an asynchronous copy loads into shared memory, past the registers; the
+copy engine (TMA) moves a block at once; a tensor map is its form of a descriptor that the kernel
 makes, written by an atomic copy."""
 
 
@@ -158,10 +158,10 @@ class GlobalAccess(CountedAccess):
 
     action: Action
     argument: str
-    """The parameter that its addresses start from; "" where none is found."""
+    """The parameter that its addresses start from; "" if none is found."""
     element_bytes: int
     encoding: str
-    """The tile's layout; "" where a tile has none, or the copy engine moves it."""
+    """The tile's layout; "" if a tile has none, or the copy engine moves it."""
     vector_width: int
     """Elements that one thread accesses at once, by the compiler's rules: what is known
     of addresses and mask, and the layout. 1 for the copy engine, which has no threads."""
@@ -171,31 +171,31 @@ class GlobalAccess(CountedAccess):
     """The dimension of a thread's neighbors, else of its lanes'; None for one element or TMA."""
     steps: tuple[int | None, ...] | None
     """Bytes from an element to its neighbor, by dimension, None for one without a fixed step;
-    None where no dimension has one. Where the addresses have no pattern as a whole, only
+    None if no dimension has one. Where the addresses have no pattern as a whole, only
     `dimension` is looked at."""
     requests: int
-    """Instructions of warps of which a lane was on; of the copy engine, messages."""
+    """Instructions of warps with an active lane; for the copy engine, messages."""
     sectors: int
-    """Pieces of 32 bytes that requests asked for, each counted once a request."""
+    """Pieces of 32 bytes that requests access, each counted once per request."""
     lines: int
     """The same of 128 bytes."""
     repeated_sectors: int
-    """Of the sectors, those moved again because lanes of an atomic share an address."""
+    """The sectors that are moved again because lanes of an atomic share an address."""
     best_sectors: int
-    """Sectors that would do if the lanes of each request accessed neighboring elements."""
+    """The sectors if the lanes of each request accessed neighboring elements."""
     useful_bytes: int
-    """Of the elements that were on."""
+    """The bytes of active elements."""
     different_sectors: int
-    """Sectors that all executions together asked for, each counted once."""
+    """The sectors that all executions together access, each counted once."""
     reuse_between_programs: float
-    """How many programs ask for a sector, on average."""
+    """How many programs request a sector, on average."""
     waits: bool = False
-    """Whether it is in a loop that waits for other programs: its executions depend on whose turn it
-    is. The interpreter's programs poll once a turn, a GPU's as often as they can."""
+    """Whether it is in a loop that waits for other programs: its executions depend on the schedule.
+    The interpreter's programs poll once per turn, a GPU's as often as they can."""
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes of all sectors that requests asked for."""
+        """Bytes of all sectors that requests access."""
         return 32 * self.sectors
 
     @property
@@ -205,7 +205,7 @@ class GlobalAccess(CountedAccess):
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors of one request, on average; 0 where nothing was asked for."""
+        """Sectors of one request, on average; 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -223,7 +223,7 @@ class GlobalAccess(CountedAccess):
 
     @property
     def title(self) -> str:
-        """What is done, to what, in which part of a loop: "async copy of a_ptr, prologue"."""
+        """The action, the tile and the part of a loop: "async copy of a_ptr, prologue"."""
         of_what = f" of {self.argument}" if self.argument else ""
         return f"{self.action}{of_what}{', ' if self.phase else ''}{self.phase}"
 
@@ -237,7 +237,7 @@ class GlobalAccess(CountedAccess):
 
 @dataclass(frozen=True)
 class AccessFinding(HasCard, Diagnostic):
-    """Something about an access that costs more than it would have to, on the kernel's line."""
+    """A reason why an access costs more than necessary, on the kernel's line."""
 
     access: GlobalAccess | SharedAccess = field(kw_only=True)
 
@@ -246,7 +246,7 @@ class AccessFinding(HasCard, Diagnostic):
 
 
 def _what_is_wrong(access: GlobalAccess) -> Fault | None:
-    """What makes an access cost more than it would have to; None where nothing does."""
+    """The reason why an access costs more than necessary, or None."""
     if not access.requests:
         return None
     if access.sectors > _WORTH_SAYING * (access.sectors - access.repeated_sectors):
@@ -278,11 +278,11 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
 def spread(
     what: str, along: int, steps: tuple[int | None, ...], size: int, cost: str, is_fixed: bool
 ) -> Fault:
-    """Return why an access moves too many sectors, if its lanes lie along a strided dimension.
+    """Return why an access moves too many sectors, if its lanes are along a strided dimension.
 
     Args:
         what: "load of x_ptr".
-        steps: bytes from element to element along each dimension; None where that is not known.
+        steps: bytes from element to element along each dimension; None if it is not known.
         size: bytes of an element.
         is_fixed: whether the step along that dimension is the same everywhere.
     """
@@ -309,7 +309,7 @@ def spread(
 
 
 def _narrow(access: GlobalAccess, cost: str) -> Fault | None:
-    """Elements are neighbors, and threads take fewer of them at once than they hold."""
+    """Elements are neighbors, but threads access fewer of them at once than they hold."""
     if access.held <= access.vector_width:
         return None
     taken, could = (number * access.element_bytes for number in (access.vector_width, access.held))
@@ -366,15 +366,15 @@ class Accesses(HasCard, HasRows[GlobalAccess]):
     dram_bytes_read: int
     """Different sectors that are read: DRAM's part if the caches are cold and large enough."""
     dram_bytes_written: int
-    """What goes to DRAM in the end: different sectors that are written."""
+    """The bytes that reach DRAM: different sectors that are written."""
     shared: tuple[SharedAccess, ...] = ()
     """The accesses to shared memory."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
-    """What was counted; None for a TTGIR that came as text."""
+    """The kernel that was counted; None for a TTGIR that was given as text."""
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
-    """The launch that was counted; None where it is not at hand."""
+    """The launch that was counted; None if it is not at hand."""
     notes: tuple[str, ...] = ()
-    """Sentences to know: that the launch was counted on copies of tensors on a GPU."""
+    """Notes, such as that the launch was counted on copies of tensors on a GPU."""
     _rows = "accesses"
 
     @property
@@ -383,17 +383,17 @@ class Accesses(HasCard, HasRows[GlobalAccess]):
 
     @property
     def bank_conflicts(self) -> int:
-        """Of these, those that would not be needed if the words lay in different banks."""
+        """The wavefronts that would not be needed if the words were in different banks."""
         return sum(access.conflicts for access in self.shared)
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes to and from shared memory, without what the copy engine moves."""
+        """Bytes to and from shared memory, without those of the copy engine."""
         return sum(access.bytes for access in self.shared)
 
     @property
     def findings(self) -> tuple[AccessFinding, ...]:
-        """What costs more than it would have to, in words."""
+        """The accesses that cost more than necessary, in words."""
         faults: list[tuple[GlobalAccess | SharedAccess, Fault | None]] = [
             *((access, _what_is_wrong(access)) for access in self.accesses),
             *((access, what_is_wrong(access)) for access in self.shared),
@@ -413,11 +413,11 @@ class Accesses(HasCard, HasRows[GlobalAccess]):
         return "\n".join([title, *counted, *findings, *self.notes])
 
     def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
-        """The accesses to the memory behind a parameter; none where there are none."""
+        """The accesses to the memory behind a parameter; none if there are none."""
         return tuple(access for access in self.accesses if access.argument == argument)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has, and the findings in words."""
+        """Return everything in types that JSON has, with the findings in words."""
         plain = dataclasses.asdict(dataclasses.replace(self, subject=None, launch=None))
         del plain["subject"], plain["launch"]
         return {**plain, "findings": [str(finding) for finding in self.findings]}

@@ -1,4 +1,4 @@
-"""What one execution of an access costs the memory system: requests, and the sectors they move."""
+"""The cost of one execution of an access: requests, and the sectors that they move."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kernellab.records.layouts import Numbers
 SECTOR = 32
 """Bytes of a sector."""
 SECTOR_BITS = 5
-"""An address shifted by so many bits is its sector."""
+"""The bits by which an address is shifted to its sector."""
 
 _PAGE_BITS = 16
 _PAGE = 1 << _PAGE_BITS
 """Sectors of a page, 2 MiB of memory: a set keeps a boolean for each of a touched page."""
 _FEW_RUNS = 256
-"""So many runs are marked one by one; of more, every sector is looked up."""
+"""The most runs that are marked one by one; with more, every sector is looked up."""
 _SHORT = 4
-"""Runs of so many sectors on average are not worth merging."""
+"""The average sectors of runs that are not worth merging."""
 _LONG = 2
-"""Runs of so many sectors on average are worth making."""
+"""The average sectors of runs that are worth making."""
 _MOST_PAGES_AT_ONCE = 64
-"""So many pages are marked together, those between them included."""
+"""The number of pages that are marked together, including those between them."""
 
 
 class Runs(NamedTuple):
@@ -94,7 +94,7 @@ class RunsOfRows(NamedTuple):
         return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
-        """The runs of some rows, moved by so many sectors, and the entry of `rows` of each."""
+        """The runs of some rows, moved by a number of sectors, and the entry of `rows` of each."""
         many = self.counts[rows]
         owners = numpy.repeat(numpy.arange(len(rows)), many)
         starts = numpy.cumsum(self.counts) - self.counts
@@ -229,7 +229,7 @@ shape (messages, elements)."""
 
 
 def messages_of(op: Operation) -> Messages:
-    """How an operation moves its block; a descriptor that a kernel writes goes at once."""
+    """How an operation moves its block; a descriptor that a kernel writes is moved at once."""
     if not isinstance(op, OfBlocks):
         return numpy.arange(DESCRIPTOR_BYTES)[None]
     block = cast(TensorDescType, op.operands[0].type).block
@@ -259,30 +259,28 @@ def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
 
 # The requests of one execution of an access to the memory system, from its addresses.
 #
-# An NVIDIA GPU takes an access warp by warp. The lanes of one instruction that are on make one
+# An NVIDIA GPU executes an access warp by warp. The active lanes of one instruction make one
 # request, which moves every sector of 32 bytes that one of them touches, once; but lanes of an
-# atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
-#
-# Of the copy engine each message is a request, as an H200 counts
-# (sm__sass_inst_executed_op_tma_ld), one that lies wholly outside the tensor too; its elements
-# take the place of lanes.
+# atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.  Of
+# the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld),
+# one that is wholly outside the tensor too; its elements take the place of lanes.
 
 LINE = 128
 """Bytes of a line."""
 
 _LINE_BITS = 7
 _NOWHERE = -2 * SECTOR
-"""Stands for the address of a lane that is off: its sector is below all, beside none."""
+"""The address in place of an inactive lane's: its sector is below all others, and next to none."""
 _NARROW = (numpy.int16, numpy.int32)
-"""The type of addresses near each other: fewer bits are sorted and compared sooner."""
+"""The type of addresses near each other: fewer bits are sorted and compared faster."""
 
 
 @dataclass(frozen=True)
 class RowCosts:
-    """What rows of addresses cost, a row being one program's execution.
+    """The costs of rows of addresses; a row is one program's execution.
 
     Attributes:
-        counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number a row.
+        counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number for each row.
     """
 
     counts: Mapping[str, Numbers]
@@ -296,8 +294,8 @@ class Instructions:
     Attributes:
         access: how lanes access the tile, or the copy engine does.
         lanes: the first element of each lane: int64 (instructions, lanes); any if it is off.
-        taking_part: which lanes do, of the same shape; None for all.
-        as_they_lie: lane after lane they are the elements as they are numbered.
+        taking_part: which lanes take part, of the same shape; None for all.
+        as_they_lie: whether lane after lane has the elements in the order of their numbers.
     """
 
     access: WarpAccess | Messages
@@ -318,7 +316,7 @@ class Instructions:
         )
 
     def taken(self, elements: numpy.ndarray) -> numpy.ndarray:
-        """What rows of elements hold for every lane: shape (rows, instructions, lanes)."""
+        """The values of rows of elements for every lane: shape (rows, instructions, lanes)."""
         if self.as_they_lie and elements.shape[1] == self.lanes.size:
             return elements.reshape(-1, *self.lanes.shape)
         return elements.take(self.lanes, axis=1)
@@ -338,7 +336,7 @@ def costs_of_rows(
     instructions: Instructions,
     takes_turns: bool,
 ) -> RowCosts:
-    """What rows of addresses cost.
+    """The costs of rows of addresses.
 
     Args:
         addresses: of every element, in bytes: shape (rows, elements).
@@ -374,7 +372,7 @@ def costs_of_rows(
 
 
 def _near(addresses: Numbers) -> tuple[Numbers, int]:
-    """Addresses in as few bits as do, from the beginning of a line below all; that beginning."""
+    """Addresses in few bits, from the beginning of a line below all; that beginning."""
     origin = int(addresses.min()) // LINE * LINE
     highest = int(addresses.max()) - origin
     kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
@@ -390,7 +388,7 @@ def _sorted(numbers: Numbers) -> Numbers:
 
 
 def _changes(ordered: Numbers) -> numpy.ndarray:
-    """Where along the last axis, which is in order, another number begins that takes part."""
+    """Where along the last, sorted axis another number begins that takes part."""
     flat = ordered.reshape(-1)
     changes = numpy.empty(ordered.shape, numpy.bool_)
     # All rows at once, as one: their first places are seen to afterwards.
@@ -443,7 +441,7 @@ def _touched(sectors: Numbers, origin: int) -> SectorsOfRows:
 
 
 def _marked(sectors: Numbers, count: int, origin: int) -> SectorsOfRows:
-    """As `_touched`, where the sectors are `count` or fewer: each is marked in a separate row."""
+    """As `_touched`, if the sectors are `count` or fewer: each is marked in a separate row."""
     below = -_NOWHERE // SECTOR  # where lanes that are off are marked
     marks = numpy.zeros((len(sectors), below + count), numpy.bool_)
     row = numpy.arange(below, marks.size, below + count)[:, None]

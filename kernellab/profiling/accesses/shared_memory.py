@@ -1,5 +1,5 @@
-"""What operations of a kernel cost in shared memory, from the addresses in its PTX; and the numbers
-by which operations of different texts of a kernel are matched.
+"""The cost of a kernel's operations in shared memory, from the addresses in its PTX; and the
+numbers by which operations of different texts of a kernel are matched.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
 
 
 def operations_by_line(numbers: Mapping[Operation, int], text: str) -> Mapping[int, Operation]:
-    """Line in a module's text -> the operation there, by what `occurrences` gives of the module."""
+    """Line in a module's text -> the operation there, by the result of `occurrences`."""
     lines = lines_of_operations(text)
     return {
         lines[kind(op)][number - 1]: op
@@ -95,7 +95,7 @@ def _phase(op: Operation, loop: Operation) -> Phase:
 # lanes of 4 bytes or less, 16 of 8, 8 of 16, and the 8 rows of a matrix of ldmatrix and
 # stmatrix. A turn takes as many wavefronts as there are different words in one bank; lanes that
 # share a word share it. CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53
-# kernels are what this gives, but for asynchronous copies whose pieces change their places
+# kernels agree with this, except for asynchronous copies whose pieces change their places
 # (docs/fidelity.md).
 
 BANKS = 32
@@ -108,21 +108,21 @@ LANES = 32
 
 
 class Wavefronts(NamedTuple):
-    """What some instructions of warps cost together."""
+    """The total cost of some instructions of warps."""
 
     instructions: int
-    """Those of which a lane took part."""
+    """The instructions with an active lane."""
     wavefronts: int
     best: int
     """Wavefronts without conflicts: one for each turn."""
     ways: int
-    """Wavefronts of the worst turn: 1 without conflicts, 0 where no lane took part."""
+    """Wavefronts of the worst turn: 1 without conflicts, 0 if no lane took part."""
     bytes: int
-    """That lanes read or write, those that share a word each for itself."""
+    """The bytes that lanes read or write; a shared word counts for each lane."""
 
 
 def together(parts: Sequence[Wavefronts]) -> Wavefronts:
-    """What several cost."""
+    """The total cost of several."""
     return Wavefronts(
         instructions=sum(part.instructions for part in parts),
         wavefronts=sum(part.wavefronts for part in parts),
@@ -135,13 +135,13 @@ def together(parts: Sequence[Wavefronts]) -> Wavefronts:
 def wavefronts(
     addresses: Numbers, on: numpy.ndarray, size: int, each_alone: bool = False
 ) -> Wavefronts:
-    """What one instruction costs in every warp that executes it.
+    """The cost of one instruction in every warp that executes it.
 
     Args:
         addresses: of each lane's first byte: shape (warps, 32).
         on: which lanes take part, of the same shape.
         size: bytes of each lane.
-        each_alone: lanes that share a word take it one after the other, as those of atomics do.
+        each_alone: lanes that share a word access it one after the other, as in atomics.
     """
     words_each = max(size // WORD, 1)
     turns = min(words_each, LANES)
@@ -168,11 +168,11 @@ def wavefronts(
 
 @dataclass(frozen=True)
 class SharedInstruction:
-    """One instruction of the PTX, or a part of one that does two things.
+    """One instruction of the PTX, or one part of an instruction with two.
 
     Attributes:
         loops: how many are around it.
-        assumed: what is assumed of it, in words; "" where its cost follows from addresses alone.
+        assumed: what is assumed of it, in words; "" if its cost follows from addresses alone.
     """
 
     line: int
@@ -227,7 +227,7 @@ class _Transfer:
         size: bytes of each lane's access.
         lanes: how many of a warp's lanes have an address, the first ones.
         assumed: as in `SharedInstruction`.
-        in_a_row: lanes access what follows one address together, one after the other.
+        in_a_row: lanes together access consecutive words from one address.
     """
 
     kind: SharedKind
@@ -247,7 +247,7 @@ _ROW = 16
 
 
 def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
-    """How lanes access shared memory in an instruction; nothing where they do not themselves."""
+    """How lanes access shared memory in an instruction; nothing if they do not themselves."""
     words = instruction.suffixes
     if not any(word.startswith("shared") for word in words) or {"async", "bulk"} & {*words[1:]}:
         return ()
@@ -327,7 +327,7 @@ _READ_AND_WRITTEN: tuple[SharedKind, ...] = ("load", "store")
 
 
 def _accessed(transfer: _Transfer, access: ThreadAccess, warps: range) -> tuple[Wavefronts, str]:
-    """What the warps of a program do at one instruction, and what is assumed of it."""
+    """The accesses of a program's warps at one instruction, and the assumptions."""
     addresses, on, assumed = access.address, access.on, transfer.assumed
     threads = numpy.arange(access.threads)
     if on is None:
@@ -392,7 +392,7 @@ _MAY_SHARE = (
     "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttg.warp_specialize", "ttng.",
     "tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.atomic", "tt.dot",
 )  # fmt: skip
-"""How the names of operations begin that may access shared memory."""
+"""The prefixes of operations that may access shared memory."""
 _AROUND = ("tt.func", "tt.return")
 """Where groups of warps, and users of tensor memory, find each other."""
 
@@ -403,7 +403,7 @@ def may_share(module: builtin.ModuleOp) -> bool:
 
 
 def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCost, ...]:
-    """What the operations of a kernel cost, in the order of the module.
+    """The costs of a kernel's operations, in the order of the module.
 
     Args:
         module: TTGIR, in which calls may be inlined; functions still called are left out.
@@ -430,8 +430,8 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
 def _accessing(at: Operation | None) -> Operation | None:
     """The operation that accesses shared memory, of an instruction located there.
 
-    LLVM moves loads to where their values are used: then it is one that made the values,
-    the nearest. None where LLVM has taken the line from what it moved.
+    LLVM moves loads to the uses of their values; the operation is then the nearest one that made
+    the values. None if LLVM removed the line of what it moved.
     """
 
     def makers(op: Operation) -> Iterator[Operation]:
@@ -509,7 +509,7 @@ _TILE_AND_BUFFER = (ttg.LocalStoreOp, ttg.AsyncCopyGlobalToLocalOp)
 def shared_accesses(
     costs: Iterable[SharedCost], entries: Mapping[Block, int], programs: int
 ) -> tuple[SharedAccess, ...]:
-    """What operations cost in a run.
+    """The costs of operations in a run.
 
     Args:
         costs: of one execution each.

@@ -1,4 +1,4 @@
-"""What a program's instructions cost, what one program does, and what less of it would save."""
+"""The cost of a program's instructions, its work, and what less work would save."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def matrix_rate(op: Operation, gpu: Gpu) -> float:
     return 2.0 * factor * gpu.tensor * (1.0 if used in _NEWEST else gpu.by_warps)
 
 
-# What one program of a launch does, by resource, as its TTGIR shows it; how counts of a launch
-# change where a program does less, and what that saves of the launch's time. Times come from the
-# estimate's model alone (`estimates/model.py`).
+# The work of one program, by resource, from its TTGIR; how a launch's counts change if a program
+# does less, and how much of the launch's time that saves. Times come from the estimate's model
+# alone (`estimates/model.py`).
 
 
 LOAD_LATENCY = 700.0
@@ -361,7 +361,7 @@ def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> Launch
 
 
 class Costs:
-    """What a launch takes, by the estimate's model, and what it would take with less work.
+    """The time of a launch by the estimate's model, and its time with less work.
 
     Args:
         least_bytes: what DRAM has to move whatever the accesses look like.
@@ -381,7 +381,7 @@ class Costs:
         }
         """Part of the GPU -> microseconds that it is busy."""
         self.microseconds = self._time(counts)
-        """The time of the launch: that of `compilation.estimate`, where the launch was sampled."""
+        """The time of the launch: that of `compilation.estimate`, if the launch was sampled."""
 
     def _time(self, counts: LaunchCounts) -> float:
         return float(Model([counts], self._gpu).microseconds(CALIBRATION)[0])

@@ -81,7 +81,7 @@ class Asked:
     keywords: Mapping[str, Any] = ()  # type: ignore[assignment]
 
     def takes_nothing_of_a_launch(self, subject: str) -> None:
-        """Raise ArgumentError where a launch was said of what has its own."""
+        """Raise ArgumentError if a launch is given for a subject that has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
                 f"diagnose takes either a launch or {subject}, got both.",
@@ -246,7 +246,7 @@ def _is_meta(value: Any) -> bool:
 
 
 def _with_memory(value: Any) -> Any:
-    """Return zeros that take no memory in place of a meta tensor, and anything else as it is."""
+    """Return zeros that take no memory in place of a meta tensor, and anything else unchanged."""
     return with_memory({"": value})[""] if _is_meta(value) else value
 
 
@@ -320,7 +320,7 @@ def _diagnosis(
 def diagnosis_of(
     evidence: Evidence, launch: BoundLaunch | None = None, notes: Sequence[str] = ()
 ) -> Diagnosis:
-    """What every rule finds in a kernel's evidence, ranked."""
+    """The findings of every rule in a kernel's evidence, ranked."""
     said = [*notes]
     with suppress(KernelLabError):
         said += notes_on(evidence.gpu)
@@ -353,7 +353,7 @@ def diagnosis_of(
 
 
 def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding]:
-    """What a rule finds; one that fails says so, since a kernel may contain anything."""
+    """The findings of a rule; if the rule raises, a note, because a kernel may contain anything."""
     try:
         return list(rule.find(evidence))
     except Exception as error:  # a kernel may contain what the rule did not expect
@@ -392,7 +392,7 @@ def _branches(evidence: Evidence) -> bool:
 
 
 def _unknown_steps(evidence: Evidence) -> Iterator[str]:
-    """Return a note on each access of which no one knows how far apart its lanes are."""
+    """Return a note on each access for which the distance of its lanes is not known."""
     accesses_known: tuple[Traffic, ...] = _readable(lambda: tuple(evidence.accesses), ())
     for access in accesses_known:
         if access.is_unknown:
@@ -414,7 +414,7 @@ def _elements(evidence: Evidence) -> float:
 
 
 def _counted(evidence: Evidence, launch: BoundLaunch, must: bool, notes: list[str]) -> Evidence:
-    """The evidence with what a run on the interpreter counts, where that is wanted."""
+    """The evidence with what a run on the interpreter counts, if that is wanted."""
     if not must:
         if evidence.compilation.target.backend != "cuda":
             return evidence

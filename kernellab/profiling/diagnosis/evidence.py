@@ -1,4 +1,5 @@
-"""What rules look at: a compilation's modules, the launch as far as it is known, and counts."""
+"""The evidence that rules read: a compilation's modules, the launch as far as it is known, and
+counts."""
 
 from __future__ import annotations
 
@@ -82,13 +83,13 @@ _OWN_STAGES = re.compile(r"tt\.num_stages = (\d+)")
 
 @dataclass(eq=False)
 class Evidence:
-    """All that is known of a kernel when the rules are applied.
+    """All that is known about a kernel when the rules are applied.
 
     Args:
-        grid: of the launch; None where it is not known.
+        grid: of the launch; None if it is not known.
         integers: of the launch's arguments, by the kernel's names.
-        counts: what its accesses cost in a run; None where none was made.
-        entries: how often a program of the launch entered each block; empty where none ran.
+        counts: what its accesses cost in a run; None if none was made.
+        entries: how often a program of the launch entered each block; empty if none ran.
         estimate: of the launch; None if the counts come from the TTGIR without a sample.
         values: of the arguments that were estimated.
     """
@@ -131,7 +132,7 @@ class Evidence:
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """The operations of the kernel, but for those that combine single elements."""
+        """The operations of the kernel, except for those that combine single elements."""
         return [op for op in self.module.walk() if not in_region_of_elements(op)]
 
     def of_class(self, *classes: type[Operation]) -> Iterator[Operation]:
@@ -154,7 +155,7 @@ class Evidence:
 
     @cached_property
     def conversions(self) -> tuple[Conversion, ...]:
-        """Where tiles change their layout; nothing where no operation could."""
+        """Where tiles change their layout; nothing if no operation could."""
         if not any(True for _ in self.of_class(ttg.ConvertLayoutOp, tt.ReduceOp, tt.ScanOp)):
             return ()
         try:
@@ -164,7 +165,7 @@ class Evidence:
 
     @cached_property
     def pointer_facts(self) -> Mapping[Operation, PointerFacts]:
-        """What is known of the addresses of each access."""
+        """What is known about the addresses of each access."""
 
         ops = [op for op in self.module.walk() if has(op, PointerAccess)]
         try:
@@ -290,7 +291,7 @@ class Evidence:
         return self.loops.get(around[0]) if around else None
 
     def times(self, op: Operation) -> float:
-        """How often a program executes an operation; where none ran, branches are taken."""
+        """How often a program executes an operation; without a run, branches count as taken."""
         if op.parent is not None and op.parent in self.entered:
             return self.entered[op.parent]
         loop = self.loop_of(op)

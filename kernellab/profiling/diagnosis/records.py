@@ -1,4 +1,4 @@
-"""What `kernellab.diagnose` gives: findings ranked by what they cost, as plain facts."""
+"""The result of `kernellab.diagnose`: findings ranked by their cost, as plain facts."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
     estimate: Estimate | None = field(default=None, repr=False, compare=False)
     """The estimate behind the costs; None if the launch could not be sampled."""
     notes: tuple[str, ...] = ()
-    """What is assumed, and what could not be looked at."""
+    """The assumptions, and what could not be examined."""
     compilation: Compilation | None = field(default=None, repr=False, compare=False)
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
-    """The launch, to be made again; None where it is not at hand."""
+    """The launch, to be made again; None if it is not at hand."""
     _rows = "findings"
 
     @property
@@ -131,7 +131,7 @@ class Diagnoses(HasCard, HasRows[Diagnosis]):
 
     diagnoses: tuple[Diagnosis, ...]
     shares: tuple[float | None, ...] = ()
-    """Of the whole time, one a kernel, where a profile or the estimate says it."""
+    """The share of the whole time of each kernel, if a profile or the estimate has it."""
     notes: tuple[str, ...] = ()
     _rows = "diagnoses"
 

@@ -1,4 +1,4 @@
-"""What each access to global memory moves, derived before a launch or counted in a run."""
+"""The bytes that each access to global memory moves, derived or counted in a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from kernellab.profiling.accesses.shared_memory import occurrences
 
 
 def backward(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
-    """Yield some values and all that they are made of; a counter's are its start and step."""
+    """Yield values and all that they are computed from; for a counter, its start and step."""
 
     def step(value: SSAValue) -> Iterable[SSAValue]:
         loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
@@ -81,7 +81,7 @@ def are_made_alike(left: SSAValue, right: SSAValue) -> bool:
 
 
 _MOST_ALIKE = 1_000
-"""Pairs of values from which on two values are taken for different ones."""
+"""The number of pairs of values after which two values count as different."""
 
 
 def _alike(left: SSAValue, right: SSAValue) -> list[tuple[SSAValue, SSAValue]] | None:
@@ -126,7 +126,7 @@ def _of_loops(left: mlir.ForOp, right: mlir.ForOp, index: int) -> list[tuple[SSA
 
 
 Steps = tuple[int | None, ...]
-"""By how many elements a value changes along each dimension; None where unknown before a run."""
+"""By how many elements a value changes along each dimension; None if unknown before a run."""
 
 
 def _toward_zero(a: int, b: int) -> int:
@@ -172,9 +172,9 @@ def _computed_by(op: Operation) -> Callable[[int, int], int | None] | None:
 
 _DEEPEST = 60
 _MOST_STAGES = 4
-"""Iterations that a pipelined loop is taken to compute ahead at the most."""
+"""The most iterations that a pipelined loop is assumed to compute ahead."""
 _ROUNDS = 32
-"""A divisor from which on the lanes of a warp mostly have one quotient."""
+"""The divisor from which the lanes of a warp mostly have one quotient."""
 
 
 class Scalars:
@@ -182,7 +182,7 @@ class Scalars:
 
     Args:
         arguments: integers among the launch's arguments, by the kernel's names.
-        grid: its three sizes; None where it is not known.
+        grid: its three sizes; None if it is not known.
         program: the program whose first element of each tile is asked for, in the first iteration
             of each loop, pointers counted from their tensor's start; None for the program in the
             grid's middle, in the middle of each loop.
@@ -208,7 +208,7 @@ class Scalars:
         self._steps: dict[SSAValue, Steps] = {}
 
     def number(self, value: SSAValue, depth: int = 0) -> int | None:
-        """The one value of a scalar, or of all elements of a tile; None where no one knows."""
+        """The value of a scalar, or of all elements of a tile; None if it is not known."""
         if value not in self._numbers:
             self._numbers[value] = None  # of what leads back to itself
             number = None if depth > _DEEPEST else self._number(value, depth + 1)
@@ -276,12 +276,12 @@ class Scalars:
         return self._iteration_before.number(value, depth)
 
     def _turn(self, loop: mlir.ForOp) -> int | None:
-        """The iteration of a loop that is asked for."""
+        """The iteration of a loop for which values are computed."""
         turns = self.turns(loop) if self._through else 0
         return None if turns is None else max(int(turns * self._through) - self._before, 0)
 
     def turns(self, loop: Operation) -> int | None:
-        """How many iterations a loop takes; None where no one knows."""
+        """How many iterations a loop takes; None if it is not known."""
         if not isinstance(loop, mlir.ForOp):
             return None
         start, end, step = map(self.number, (loop.lower, loop.upper, loop.step))
@@ -329,7 +329,7 @@ def _of_sum(scalars: Scalars, op: Operation, depth: int) -> Steps:
 
 
 def _of_product(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """A step times a number; where both sides vary along a dimension, no one can say."""
+    """A step times a number; unknown if both sides vary along a dimension."""
     products: list[int | None] = []
     sides = [scalars.steps(operand, depth) for operand in op.operands]
     numbers = [scalars.number(operand) for operand in op.operands]
@@ -422,7 +422,7 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
 
 
 _FAR = 1 << 16
-"""Elements between neighbors of unknown stride, where something shows that it is not 1."""
+"""Elements between neighbors of unknown stride, if something shows that it is not 1."""
 
 
 @dataclass(frozen=True)
@@ -448,7 +448,7 @@ class Traffic:
     width: int = 1
     """Elements that a thread takes at once."""
     dimension: int | None = None
-    """Along which neighboring lanes or a thread's elements lie."""
+    """The dimension of neighboring lanes, or of a thread's elements."""
     steps: Steps | None = None
     """Elements from neighbor to neighbor, by dimension."""
     repeats: float = 1.0
@@ -458,7 +458,7 @@ class Traffic:
     by_engine: bool = False
     """Whether the copy engine (TMA) moves it."""
     different: float = 0.0
-    """Of the sectors, the different ones of one execution; 0 where that is not known."""
+    """Of the sectors, the different ones of one execution; 0 if it is not known."""
     is_counted: bool = False
     """Whether the numbers are of a run."""
 
@@ -472,7 +472,7 @@ class Traffic:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads memory, and no more."""
+        """Whether it only reads memory."""
         return global_effect(self.op) == "load"
 
     @property
@@ -484,7 +484,7 @@ class Traffic:
 
     @property
     def is_dense(self) -> bool:
-        """Whether lanes lie along contiguous memory, of which caches keep the rest."""
+        """Whether lanes access contiguous memory, of which caches keep the rest."""
         along = self.dimension
         return along is not None and self.steps is not None and self.steps[along] == 1
 
@@ -574,12 +574,12 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
 
 
 def _are_far(op: Operation, steps: Steps) -> bool:
-    """Whether neighbors along a dimension of unknown steps are taken to be far apart."""
+    """Whether neighbors along a dimension of unknown steps count as far apart."""
     return 1 in steps or is_loaded(pointers_of(op))
 
 
 def is_loaded(value: SSAValue) -> bool:
-    """Whether a loaded value is among what an address is made of."""
+    """Whether an address depends on a loaded value."""
     return any(
         isinstance(each, OpResult)
         and (global_effect(each.op) is not None or isinstance(each.op, ttg.LocalLoadOp))
@@ -588,7 +588,7 @@ def is_loaded(value: SSAValue) -> bool:
 
 
 def _along(taken: WarpAccess, sizes: tuple[int, ...]) -> int | None:
-    """The dimension along which a thread's vector lies, or else the neighboring lanes."""
+    """The dimension of a thread's vector, or else of neighboring lanes."""
     if taken.width > 1 or taken.dimension is None or not len(taken.first):
         return taken.dimension
     lanes = taken.first[0]
@@ -636,7 +636,7 @@ def _costs(taken: WarpAccess, sizes: tuple[int, ...], steps: tuple[int, ...]) ->
 
 
 def _distinct(numbers: numpy.ndarray, on: numpy.ndarray) -> numpy.ndarray:
-    """How many different numbers each row has, of the lanes that are on."""
+    """How many different numbers the active lanes of each row have."""
     ordered = numpy.sort(numpy.where(on, numbers, numpy.iinfo(numpy.int64).max), axis=1)
     changes = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1) + 1
     distinct: numpy.ndarray = numpy.maximum(changes - (~on).any(axis=1), on.any(axis=1))
@@ -685,7 +685,7 @@ _THROUGH = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def _ends(scalars: Scalars, value: SSAValue, sizes: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return the least and the largest element of a tile; None where that is not known."""
+    """Return the least and the largest element of a tile; None if it is not known."""
     first, steps = scalars.number(value), scalars.steps(value)
     if first is None or None in steps:
         return None
@@ -737,7 +737,7 @@ def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]
 
 
 def axes_of(value: SSAValue) -> set[int] | None:
-    """The grid's axes that an address depends on; None if a loaded value is behind it."""
+    """The grid's axes that an address depends on; None if it depends on a loaded value."""
     axes: set[int] = set()
 
     def step(value: SSAValue) -> Iterator[SSAValue]:

@@ -1,1 +1,1 @@
-"""How long a launch takes, estimated from what is counted, with no GPU."""
+"""The time of a launch, estimated from counts, without a GPU."""

@@ -76,25 +76,25 @@ from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of
 
 _FEW = 4
-"""Programs that run at the least, where there are so many."""
+"""The least number of programs that run, if there are that many."""
 _MANY = 48
-"""Programs that run at the most."""
+"""The most programs that run."""
 _WORK = 1e8
-"""Work (see `_work_of`) from which on no more programs run: about 0.1 s."""
+"""The work (see `_work_of`) after which no more programs run: about 0.1 s."""
 _MOST_WORK = 1e10
-"""Work that the first programs may take: one may wait for what only a GPU gives it."""
+"""The most work of the first programs: one may wait for something that only a GPU provides."""
 _SMALL = 1 << 22
-"""Bytes up to which memory that is written is copied; more begins with zeros."""
+"""The most bytes of written memory that is copied; larger memory begins with zeros."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What some programs of a launch did, on average.
+    """The counts of some programs of a launch, on average.
 
     Attributes:
         programs: how many ran.
-        counted: the accesses of all that ran together, as those of a launch of so many programs.
-        fresh: of each access, the part of its different sectors that none before it goes to.
+        counted: the accesses of all that ran, as those of a launch of that many programs.
+        fresh: for each access, the part of its different sectors that earlier accesses do not use.
         at_once: of each access, the different sectors of each execution, added up.
         spans: of each argument, the sectors from the first that all programs access to the last.
         entries: how often a program entered each block.
@@ -151,7 +151,7 @@ def sampled(
 def _spans_of_all(
     spans: Mapping[str, int], grid: tuple[int, int, int], ran: Sequence[int]
 ) -> dict[str, float]:
-    """Return what all programs of a grid span evenly, from what some of them did."""
+    """Return the sectors that all programs of a grid span, extrapolated from some of them."""
     places = numpy.unravel_index(numpy.array(ran), grid[::-1])
     farther = [size / (at.max() - at.min() + 1) for at, size in zip(places, grid[::-1])]
     if len(ran) < math.prod(grid):
@@ -185,8 +185,8 @@ _GENERALIZED_GOLDEN = {1: 1.618033988749895, 2: 1.324717957244746, 3: 1.22074408
 
 
 class _Observer(AccessObserver):
-    """Also leaves products of matrices out: they take most of the time, and no address, mask or
-    length of a loop comes from one. Sums up the `work` that it hears of, also `of_each` program.
+    """Also skips matmuls: they take most of the time, and addresses, masks and lengths of loops do
+    not depend on them. Adds up the `work` of all programs, and `of_each` program.
     """
 
     def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
@@ -284,7 +284,7 @@ def _work_of(block: Block) -> float:
 
 
 def _no_product(a: Any, b: Any, c: Any, *how: Any) -> Any:
-    """Zeros in the place of a @ b + c."""
+    """Return zeros in place of a @ b + c."""
     del how
     lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     return numpy.zeros((*lead, *c.shape[-2:]), c.dtype)
@@ -312,7 +312,7 @@ def _working_copies(call: BoundCall, code: ProgramCode) -> dict[str, Any]:
 
 def with_memory(values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with zeros on the CPU in the place of tensors without values, of torch's "meta"
-    device, and of those on a GPU; they take memory only where something is written.
+    device, and of those on a GPU; they take memory only where they are written.
     """
     return {name: map_tensors(value, _with_memory) for name, value in values.items()}
 
@@ -326,7 +326,7 @@ def _with_memory(tensor: Any) -> Any:
 
 
 def _blank(size: int) -> torch.UntypedStorage:
-    """Memory of zeros, which is allocated only where something is written."""
+    """Memory of zeros, which is allocated only where it is written."""
     zeros = aligned_part(sparse_zeros(size + ALIGNMENT, "uint8"), size)
     return torch.from_numpy(zeros).untyped_storage()
 
@@ -341,7 +341,7 @@ class Asked:
         whole: of all programs, at most: the argument's bytes, or those from first to last accessed.
         first_loads, later_loads: requests of one warp for new bytes, and for repeated ones.
         near_loads: those for a sector that the same warp requested just before.
-        apart: of what the programs of one wave read, the part that is different.
+        apart: the part of a wave's reads that differs between programs.
     """
 
     name: str
@@ -356,7 +356,7 @@ class Asked:
     stays: float = 0.0
 
     def shared(self, programs: int) -> bool:
-        """Whether several of so many programs read the same."""
+        """Whether several of that many programs read the same."""
         return self.read * programs > self.whole > 0
 
 
@@ -366,13 +366,13 @@ class LaunchCounts:
 
     Attributes:
         instructions: unit -> instructions of warps.
-        macs: operand bits -> multiply-adds of tensor cores; wgmma's apart: "16", "16 group".
+        macs: operand bits -> multiply-adds of tensor cores; wgmma's separately: "16", "16 group".
         flops: floating-point operations of the other units, a fused one counted twice.
         requests, sectors, lines: of global memory.
-        own_sectors: sectors that a program asks for, each once.
+        own_sectors: sectors that a program requests, each once.
         atomic_turns: updates by the launch's atomics that take turns in L2; see `turns_of`.
-        partial_stores: lines of stores of which requests write only parts of sectors.
-        read_bytes, written_bytes: of the launch, each sector once: what DRAM has to move.
+        partial_stores: lines of stores whose requests write only parts of sectors.
+        read_bytes, written_bytes: of the launch, each sector once: the traffic of DRAM.
         wavefronts: of shared memory.
         path: cycles of one warp that is alone, for each of `LATENCIES` of loads.
         spilled: bytes that one lane of each warp moves to and from local memory, over all warps.
@@ -380,7 +380,7 @@ class LaunchCounts:
         sampled: how many programs were run for these numbers.
         locked: sections of programs that hold the same lock, by the whole launch.
         conflicts: of the wavefronts, those that bank conflicts cause.
-        latest, busiest: how much later the last program ends, and how much more one SM has to do.
+        latest, busiest: how much later the last program ends, and how much more work one SM has.
         entries: how often a program enters each of the `blocks_of` the TTGIR.
     """
 
@@ -552,7 +552,7 @@ def _executions(
 
 
 def _is_single(op: Operation) -> bool:
-    """Whether an element of an operation takes one instruction at most."""
+    """Whether an element of an operation takes at most one instruction."""
     narrow = op.name in SINGLE and str(element_type(op.results[0].type)) != "i64"
     return narrow and not in_region_of_elements(op)
 
@@ -642,7 +642,7 @@ def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dic
 
 def partial_lines(sectors: float, lines: float, best: float) -> float:
     """Return the work of stores whose requests write parts of sectors, in lines: the L2 cache reads
-    what they leave out. `best` is the number of sectors that would do.
+    the rest. `best` is the number of sectors that would be enough.
     """
     return (lines + sectors / 4) * max(0.0, 1 - best / sectors) if sectors else 0.0
 

@@ -1,4 +1,4 @@
-"""`compilation.estimate` and `.roofline`: a launch's time, and its place under the roofs."""
+"""`compilation.estimate` and `.roofline`: a launch's time, and its roofline."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class BusyPart:
     name: str
     """ "DRAM", "tensor cores", "latency", ..."""
     microseconds: float
-    """If it were the only one: counted, over the rate that kernels reach."""
+    """The time if it were the only part: the count over the rate that kernels reach."""
     at_least: float
-    """The same at the data sheet's rate: no launch is faster. 0 where no data sheet has a rate."""
+    """The same at the data sheet's rate: no launch is faster. 0 if no data sheet has a rate."""
     counted: str
-    """What was counted, in words: "16,777,216 bytes read, 8,388,608 written"."""
+    """The counts, in words: "16,777,216 bytes read, 8,388,608 written"."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Estimate(HasCard):
     error: float
     """The median of |estimate / time - 1| on kernels outside the calibration: 0.1 is 10 percent."""
     notes: tuple[str, ...] = ()
-    """What is unknown, and what was assumed instead."""
+    """Unknown facts, and the assumptions in their place."""
     accesses: Accesses | None = field(default=None, repr=False, compare=False)
     """Of the programs that ran, as those of a launch of so many programs."""
 
@@ -115,7 +115,7 @@ class Estimate(HasCard):
         return data_frame(self.parts, ("name", "microseconds", "at_least", "counted"))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return everything in types that JSON has."""
         plain = asdict(replace(self, accesses=None))
         return {**plain, "bound": self.bound, "lower_bound": self.lower_bound}
 
@@ -131,7 +131,7 @@ class Roof:
 
     @property
     def microseconds(self) -> float:
-        """What the launch takes at least, because of it."""
+        """The least time of the launch, because of it."""
         return self.amount / self.peak
 
 
@@ -179,7 +179,7 @@ class Roofline(HasCard):
 
     @property
     def reached(self) -> float:
-        """The part of that roof which the time reaches: 1.0 is all that the GPU can do."""
+        """The share of that roof that the time reaches: 1.0 is the GPU's peak."""
         return self.highest.microseconds / self.microseconds
 
     def __str__(self) -> str:
@@ -216,7 +216,7 @@ class Roofline(HasCard):
         return plot(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return everything in types that JSON has."""
         return {**asdict(self), "intensity": dict(self.intensity), "reached": self.reached}
 
 
@@ -301,7 +301,7 @@ _OPERANDS = {"16": "16 bits", "8": "8 bits", "32": "tf32", "4": "4 bits", "1": "
 
 
 def _operations(counts: LaunchCounts, gpu: Gpu) -> list[Roof]:
-    """By the unit that does them; those that a launch has none of are left out."""
+    """The roofs by unit; units without operations are left out."""
     roofs: dict[str, Roof] = {}
     for name, macs in counts.macs.items():
         bits = name.partition(" ")[0]

@@ -93,7 +93,7 @@ class Product(NamedTuple):
 
 
 def product_of(opcode: str) -> Product | None:
-    """What a matrix instruction multiplies; None where its name does not say it."""
+    """What a matrix instruction multiplies; None if its name does not say it."""
     root, *words = opcode.split(".")
     bits = 32 if "TF32" in words else _BITS.get(root, 16)
     if match := _GROUP_SHAPE.search(opcode):
@@ -116,13 +116,14 @@ _TO_LABEL = re.compile(r"`\((?P<label>[^)]+)\)")
 
 @dataclass(eq=False)
 class CodeLoop:
-    """A loop of the machine code: instructions `first` to `last`, by their numbers. The turns that
-    an unrolled loop leaves over, behind a condition, are one that runs at most once.
+    """A loop of the machine code: instructions `first` to `last`, by their numbers. The iterations
+    that an unrolled loop leaves over, behind a condition, are a loop that runs at most once.
 
     Attributes:
         is_once: whether it does not jump back.
-        turns: how often its body runs each time that a program comes to the loop around it, on
-            average: a loop under a condition that every second program meets runs half as often.
+        turns: how often its body runs each time that a program reaches the enclosing loop, on
+            average: a loop under a condition that holds for every second program runs half as
+            often.
     """
 
     first: int
@@ -187,11 +188,11 @@ def _labels(instructions: Sequence[Instruction], text: str) -> Mapping[str, int]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run on the interpreter says of the TTGIR.
+    """The facts about the TTGIR from a run on the interpreter.
 
     Attributes:
         operations: the operation on each line of its text.
-        entries: how often a program entered each block on average, but for those all enter once.
+        entries: how often a program entered each block on average, except for those all enter once.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
             many multiply-adds; of an operation that is one instruction for each element, how many
             elements a thread has.
@@ -250,7 +251,7 @@ class Executions:
         return loops
 
     def operation(self, number: int) -> Operation | None:
-        """The operation that an instruction comes from."""
+        """The operation of an instruction."""
         line = self._instructions[number].ttgir_line
         return None if line is None else self._ran.operations.get(line)
 
@@ -357,7 +358,7 @@ class Executions:
         return seen.most_common(1)[0][0] if seen else None
 
     def _unrolled(self, loop: CodeLoop, source: Operation) -> int:
-        """How many turns of the TTGIR's loop one turn of the code's is."""
+        """How many iterations of the TTGIR's loop one iteration of the code's loop is."""
         own = {
             op: times
             for op, times in self._ran.expected.items()
@@ -430,7 +431,7 @@ _CYCLES: Mapping[str, float] = {
     "shared atomic": 30.0,
     "lanes": 24.0,
 }
-"""Cycles until a result is there, by the instruction's category."""
+"""Cycles until a result is available, by the instruction's category."""
 _OTHER_CYCLES = 22.0
 """Of special functions, conversions and all others."""
 _BARRIER = 25.0
@@ -439,7 +440,7 @@ _TENSOR = 32.0
 
 @dataclass
 class _Clock:
-    """Where a warp is."""
+    """The position of a warp in time."""
 
     now: float = 0.0
     boards: list[float] = field(default_factory=lambda: [0.0] * 6)
@@ -454,7 +455,7 @@ class _Clock:
     """When the last block of the copy engine has arrived."""
 
     skipped: float = 0.0
-    """Cycles of iterations that are not followed, by which all of these are later."""
+    """Cycles of skipped iterations, which are added to all of these."""
 
 
 _WATCHED = 8
@@ -464,7 +465,7 @@ _SETTLED = 6
 
 
 class CriticalPath:
-    """The way of one warp through a kernel."""
+    """The path of one warp through a kernel."""
 
     def __init__(
         self,
@@ -557,7 +558,7 @@ class CriticalPath:
         return took
 
     def _wait(self, instruction: Instruction, clock: _Clock) -> None:
-        """`DEPBAR.LE SB0, 0x2`, `WARPGROUP.DEPBAR.LE gsb0, 0x1`: until no more are on their way."""
+        """`DEPBAR.LE SB0, 0x2`, `WARPGROUP.DEPBAR.LE gsb0, 0x1`: until no more are in flight."""
         if "DEPBAR" not in instruction.opcode:
             return
         allowed = int(instruction.operands[1], 16) if len(instruction.operands) > 1 else 0
@@ -569,6 +570,6 @@ class CriticalPath:
 
 
 _OFTEN = 0.5
-"""What runs less often than every second time is passed by."""
+"""Code that runs less often than every second time is skipped."""
 _READ_AFTER = 12.0
 """Cycles until a store or a load has read its operands."""

@@ -61,7 +61,7 @@ def estimated_gpu(target: Target, name: str | None = None) -> Gpu:
 
 
 def notes_on(gpu: Gpu) -> tuple[str, ...]:
-    """Return what an estimate leaves out because the table has no number of the GPU for it."""
+    """Return notes on what an estimate leaves out because the table has no number for it."""
     notes = []
     if gpu.cache_rate is None:
         notes.append(
@@ -208,7 +208,7 @@ class Model:
         return macs * float(bits) / 16 / (self._gpu.tensor * part)
 
     def parts(self, by: Calibration) -> Mapping[str, Column]:
-        """What each part takes by itself, in microseconds."""
+        """The time of each part by itself, in microseconds."""
         of, pipes, gpu = self._of, self._pipes, self._gpu
         each = of["programs"] / gpu.multiprocessors
         busiest = numpy.ceil(each) * of["busiest"] / gpu.clocks
@@ -271,7 +271,7 @@ class Model:
         return places * (1 - places / (2 * programs)) * self._of["locked"] / programs
 
     def microseconds(self, by: Calibration) -> Column:
-        """What each launch takes."""
+        """The time of each launch."""
         parts = self.parts(by)
         outside = [parts[name] for name in _OUTSIDE]
         inside = [column for name, column in parts.items() if name not in (*_OUTSIDE, *_UNITS)]
@@ -301,7 +301,7 @@ _OUTSIDE = ("DRAM", "L2", "atomics", "stores of parts of sectors", "starting pro
 
 
 def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
-    """What the caches make of the programs' requests.
+    """The effect of the caches on the programs' requests.
 
     Returns:
         near, cache: the parts of loads that L1 and L2 answer.
@@ -354,16 +354,16 @@ def refetched(launch: LaunchCounts, gpu: Gpu) -> float:
 
 
 _NEAR_CACHE = 220 * 1024.0
-"""Bytes of a multiprocessor's first-level cache, what shared memory takes included."""
+"""Bytes of a multiprocessor's first-level cache, including shared memory."""
 
 
 def _shared(requested: float, whole: float) -> float:
-    """The part of what several programs ask for that another one has asked for before."""
+    """The part of the requests of several programs that another one has made before."""
     return max(0.0, 1 - whole / requested) if requested else 0.0
 
 
 _MANY_WAVES = 3
-"""From so many waves on programs start one after the other, and not all at once."""
+"""The number of waves from which programs start one after the other, and not all at once."""
 
 
 def together(parts: Sequence[Column], sharpness: float) -> Column:

@@ -104,7 +104,7 @@ def _intervals(given: list[Any]) -> Iterator[Interval]:
 
 
 def _number(value: Any, otherwise: int) -> int:
-    """A process's or a thread's number; that of its name where it has none."""
+    """A process's or a thread's number; that of its name if it has none."""
     return value if type(value) is int and 0 <= value < 2**31 else otherwise
 
 
@@ -168,7 +168,7 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
 
 
 def _scope(node: Any, level: int, above: records.ScopeKind | None) -> records.Scope | None:
-    """A node and all below it; None for what is Proton's own."""
+    """A node and all below it; None for Proton's own nodes."""
     if level > MOST_LEVELS:
         raise BadFile(
             f"is not a valid profile: its scopes are nested deeper than {MOST_LEVELS} levels"
@@ -204,7 +204,7 @@ def _kind(
 
 
 def _metrics(given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Numbers, and what is none. Of a vector the sum counts, as its parts would in a tree."""
+    """Numbers, and other values. A vector counts as its sum, as its parts would in a tree."""
     numbers: dict[str, float] = {}
     labels: dict[str, str] = {}
     for name, value in given.items():

@@ -1,4 +1,4 @@
-"""A session over launches on the interpreter, and what each of their operations takes."""
+"""A session over launches on the interpreter, and the cost of each of their operations."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ from kernellab.triton_api.targets import backend_options
 
 @dataclass
 class OperationTally:
-    """What one operation took in a launch, of all programs."""
+    """The time and counts of one operation in a launch, over all programs."""
 
     nanoseconds: int = 0
     executions: int = 0
     """By programs."""
     bytes: int = 0
-    """Of global memory, by lanes that are on."""
+    """Of global memory, by active lanes."""
     is_of_launch: bool = False
     """Whether it runs once for all programs, since none changes it."""
 
 
 class OperationObserver(AccessObserver):
-    """Hears when operations are done, and of each access before; its own time does not count.
+    """Is notified of each access and each finished operation; its own time does not count.
 
     Attributes:
-        tallies: what each operation took.
+        tallies: the cost of each operation.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class OperationObserver(AccessObserver):
         self._since = time.perf_counter_ns()
 
     def passed(self, operation: Operation, active: Active) -> None:
-        """Hear that the batch's active programs, or before it all, have done an operation."""
+        """Note that the batch's active programs, or before it all, have done an operation."""
         took = time.perf_counter_ns() - self._since
         tally = self.tallies.get(operation)
         if tally is None:
@@ -142,7 +142,7 @@ class OperationObserver(AccessObserver):
 
 @dataclass(frozen=True)
 class MeasuredOperation:
-    """What one operation of a kernel took, in all launches that were profiled."""
+    """The time and counts of one operation of a kernel, over all profiled launches."""
 
     operation: str
     position: SourcePosition | None
@@ -153,7 +153,7 @@ class MeasuredOperation:
 
 
 def measured(observer: OperationObserver, programs: int) -> list[MeasuredOperation]:
-    """What each operation of a launch took, in the order of their ends.
+    """The time of each operation of a launch, in the order of their ends.
 
     Args:
         programs: of the launch: all of them execute what no program changes, which runs once.
@@ -187,7 +187,7 @@ LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
 
 @dataclass
 class NamedLaunch:
-    """What a launch is called."""
+    """The name of a launch."""
 
     name: str
     metrics: dict[str, float] = field(default_factory=dict)
@@ -214,7 +214,7 @@ def named(
             str(key): float(number) for key, number in said.items() if isinstance(number, Real)
         }
         return NamedLaunch(str(said.get("name", name)), metrics)
-    except Exception as error:  # a function of the user's
+    except Exception as error:  # a function of the user
         words = what_it_raised(f"launch_metadata of {name}", error)
         return NamedLaunch(name, trouble=f"{words}; its launches are profiled without it")
 
@@ -224,7 +224,7 @@ _LAUNCHES_KEPT = 100_000
 
 _EXECUTIONS = "executions"
 _Line = tuple[str, int, str]
-"""File, line, operation; 0 for a line that no one knows."""
+"""File, line, operation; 0 for an unknown line."""
 
 
 @dataclass
@@ -261,7 +261,7 @@ class InterpreterSession:
     # What Proton's sessions do
 
     def activate(self) -> None:
-        """Launches count from now on."""
+        """Start to count launches."""
         _watch.join(self)
 
     def deactivate(self) -> None:

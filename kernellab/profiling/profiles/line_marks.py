@@ -80,7 +80,7 @@ HEAVY: Mapping[str, str] = {
 _COSTLY_INTEGERS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "xori", "shrui")
 )
-"""What addresses are seldom made of: random numbers, packed integers, divisions."""
+"""Operations that addresses seldom contain: random numbers, packed integers, divisions."""
 
 _NO_CODE = frozenset(("arith.constant", "ttg.local_dealloc", "ub.poison"))
 
@@ -94,7 +94,7 @@ def makes_code(op: Operation) -> bool:
 
 
 def kind_of(op: Operation) -> str:
-    """What an operation is there for: one of `HEAVY`'s values, `COMPUTE` or `LIGHT`."""
+    """The purpose of an operation: one of `HEAVY`'s values, `COMPUTE` or `LIGHT`."""
     name = operation_name(op)
     if name in HEAVY:
         return HEAVY[name]
@@ -122,10 +122,9 @@ def _is_of_floats(op: Operation) -> bool:
 
 # Where the clock is read: a module of TTGIR cut into scopes, one after the other.
 #
-# What a warp executes from one mark to the next is one scope's, so that the scopes of a program
-# add up to all of it, and a scope costs one reading of the clock, not two. Proton knows pairs
-# alone, a start and an end of each name: they are put alternately, and mean nothing but their
-# place.
+# The code from one mark to the next is one scope, so that the scopes of a program add up to all of
+# it, and a scope costs one reading of the clock, not two. Proton only has pairs, a start and an end
+# of each name: they alternate, and only their places matter.
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,9 @@ class Scope:
     number: int
     """From 0, in the order of the code."""
     line: int
-    """Of the kernel's file; 0 where the compiler names none."""
+    """Of the kernel's file; 0 if the compiler names none."""
     operation: str
-    """What it is there for: "load", "dot", "compute", ... (`kind_of`)."""
+    """Its purpose: "load", "dot", "compute", ... (`kind_of`)."""
     part: str
     """Where it is: "before the loop of line 7", "loop of line 7", ...; "" without loops."""
     waits_for: tuple[int, ...] = ()
@@ -154,8 +153,8 @@ class MarkedModule:
     """In MLIR's generic form."""
     scopes: tuple[Scope, ...]
     marks: tuple[int | None, ...]
-    """Number of a mark (twice that of its record, plus 1 where it is an end) -> the scope that
-    begins there; None where the program ends."""
+    """Number of a mark (twice that of its record, plus 1 if it is an end) -> the scope that
+    begins there; None if the program ends."""
 
 
 Detail = Literal["lines", "operations", "loops", "program"]
@@ -412,8 +411,8 @@ def _first_uses(groups: Sequence[_Group]) -> dict[int, set[int]]:
     return waits
 
 
-# A compilation once more, with marks: the same passes until TTGIR, then marks, then Triton's own
-# stages to the end.
+# Compile again with marks: the same passes until TTGIR, then marks, then Triton's own stages to the
+# end.
 
 
 @dataclass(frozen=True)
@@ -443,7 +442,7 @@ class MarkedKernel:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What a program takes otherwise than without marks, in words."""
+        """The resources of a program that marks change, in words."""
         before, after = self.plain.compilation.resources, self.resources
         pairs = (
             ("registers", before.registers, after.registers),

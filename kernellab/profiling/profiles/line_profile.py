@@ -63,7 +63,7 @@ def read(words: Array, memory: proton.ReadingMemory) -> Readings:
     taken = words[:, proton.HEADER_WORDS : first][:, warps].astype(numpy.int64) // 2
     kept = numpy.minimum(taken, size)
     noted = words[:, first : first + 2 * size * len(warps)].reshape(len(words), len(warps), size, 2)
-    # The memory is a ring: where it is full, the oldest reading follows the newest.
+    # The memory is a ring: if it is full, the oldest reading follows the newest.
     oldest = numpy.where(taken > size, taken % size, 0)
     most = int(kept.max(initial=0))
     at = (oldest[:, :, None] + numpy.arange(most)) % size
@@ -79,7 +79,7 @@ def read(words: Array, memory: proton.ReadingMemory) -> Readings:
 
 @dataclass(frozen=True)
 class Spans:
-    """What warps spent where, one after the other: arrays of one entry each."""
+    """The cycles of warps in scopes, one after the other: arrays of one entry each."""
 
     program: Array
     """Its place among the programs that were read."""
@@ -176,7 +176,7 @@ class MarkedLaunch:
     values: Sequence[Any]
     """The kernel's arguments, all of them, in order."""
     noted: torch.Tensor | None = field(default=None, init=False)
-    """What the programs note, one row of bytes for each."""
+    """The records of the programs, one row of bytes for each."""
 
     def __post_init__(self) -> None:
         load(self.marked.compiled)
@@ -201,7 +201,7 @@ class MarkedLaunch:
         return int(counts.max().item()) // 2
 
     def readings(self, programs: int) -> Readings:
-        """What so many programs noted, evenly spread over the grid."""
+        """The records of a number of programs, evenly spread over the grid."""
         rows = self._rows()
         some = min(programs, len(rows))
         chosen = torch.arange(some, device=rows.device) * len(rows) // max(some, 1)
@@ -518,7 +518,7 @@ class _Profiled:
         self._notes: list[str] = []
 
     def profile(self) -> Profile:
-        """What is measured; the tensors are as after one plain launch."""
+        """Measure the launch; the tensors are left as after one plain launch."""
         arguments = KeptArguments(self._prepared.call.values)
         self._launch()
         results = arguments.contents()

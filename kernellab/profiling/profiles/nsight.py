@@ -65,13 +65,13 @@ class SampledInstruction:
     reasons: Mapping[str, int]
     """Reason -> how many of the samples; see `REASONS`. Reasons without a sample are left out."""
     executed: int | None
-    """How often a warp executed it; None where that was not counted."""
+    """How often a warp executed it; None if that was not counted."""
     counts: Mapping[str, int]
     """Other counters that are not 0, by the profiler's names: "L2 Theoretical Sectors Global"."""
 
     @property
     def stalls(self) -> int:
-        """The samples that found the warp waiting."""
+        """The samples in which the warp was waiting."""
         return sum(number for reason, number in self.reasons.items() if reason != ISSUED)
 
 
@@ -81,7 +81,7 @@ class SampledCode(HasRows[SampledInstruction]):
 
     kernel: str
     gpu: str
-    """ "NVIDIA H200"; "" where no one said."""
+    """ "NVIDIA H200"; "" if it is not known."""
     tool: str
     """Who measured: "Nsight Compute"."""
     instructions: tuple[SampledInstruction, ...]
@@ -135,10 +135,10 @@ class Counter:
 
     name: str
     measured: float | None
-    """None where no one counted."""
+    """None if it was not counted."""
     unit: str
     predicted: float | None
-    """What KernelLab says with no GPU; None where it has no such number."""
+    """KernelLab's prediction without a GPU; None if it has no such number."""
 
     @property
     def ratio(self) -> float | None:
@@ -158,7 +158,7 @@ class Counters(HasCard, HasRows[Counter]):
 
     kernel: str
     gpu: str
-    """ "NVIDIA H200"; "" where nothing was counted."""
+    """ "NVIDIA H200"; "" if nothing was counted."""
     grid: tuple[int, int, int]
     counters: tuple[Counter, ...]
     lines: SampledCode | None = field(default=None, repr=False)
@@ -434,7 +434,7 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
 
 
 def _gpu(raw: str) -> str:
-    """The GPU's name in a report's raw page; "" where it is not there."""
+    """The GPU's name in a report's raw page; "" if it is not there."""
     rows = list(csv.DictReader(line for line in raw.splitlines() if line.startswith('"')))
     names = (row.get("device__attribute_display_name") or "" for row in rows)
     return next((name for name in names if name), "")

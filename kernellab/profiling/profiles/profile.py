@@ -30,7 +30,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def _scopes(root: records.Scope) -> list[dict[str, Any]]:
-    """The tree as a list, each scope with the place of the one it is in: trees may be deep."""
+    """The tree as a list, each scope with the position of its parent: trees may be deep."""
     nodes: list[dict[str, Any]] = []
     waiting: list[tuple[records.Scope, int | None]] = [(root, None)]
     while waiting:
@@ -88,7 +88,7 @@ def _literal(scope: records.Scope) -> dict[str, Any]:
 
 
 def _speedscope(record: records.ProfileRecord) -> bytes:
-    """A profile for each metric that adds up: stacks, as wide as each has of it."""
+    """A profile for each metric that adds up: stacks, whose widths are the metric."""
     frames: dict[str, int] = {}
     profiles = [_stacks(record.root, name, frames) for name in record.root.totals]
     data = {
@@ -131,7 +131,7 @@ _FORMS: Mapping[str, Callable[[Profile], bytes]] = {
     ".json": lambda record: FORMAT.text(profile=record.to_dict()),
     "": lambda record: FORMAT.packed(profile=record.to_dict()),
 }
-"""The end of a file's name -> what writes it, the first that fits."""
+"""The end of a file's name -> its writer; the first that fits is used."""
 
 ScopePath = tuple[str, ...]
 """The names of a scope and of those it is in, from the root down."""
@@ -143,12 +143,12 @@ class DifferenceRow:
 
     path: ScopePath
     first: tuple[float, ...]
-    """The metrics in the first profile; NaN where it has no such scope."""
+    """The metrics in the first profile; NaN if it has no such scope."""
     second: tuple[float, ...]
 
     @property
     def difference(self) -> tuple[float, ...]:
-        """First less second; a scope that is missing in one of them counts 0 there."""
+        """First minus second; a scope that is missing in one of them counts 0 there."""
         return tuple(
             _or_zero(a) - _or_zero(b) for a, b in zip(self.first, self.second, strict=True)
         )
@@ -156,7 +156,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class ProfileDifference(PrintsAsCard):
-    """What `a - b` gives: the first profile's numbers less the second's, scope by scope. Rates and
+    """The result of `a - b`: the first profile's numbers minus the second's, by scope. Rates and
     averages are computed in each, and then compared.
     """
 
@@ -178,7 +178,7 @@ class ProfileDifference(PrintsAsCard):
 
     @property
     def caution(self) -> str:
-        """What makes the two incomparable; "" where nothing does."""
+        """The reason why the two cannot be compared, or ""."""
         if self.first.measured_by == self.second.measured_by:
             return ""
         return (
@@ -301,7 +301,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return tuple(self.root.totals)
 
     def kernel(self, name: str) -> records.ProfiledKernel | None:
-        """The kernel whose scopes are called so; None where the profile has none. A launch
+        """The kernel whose scopes have this name; None if the profile has none. A launch
         with a name from `launch_metadata` belongs to the kernel with which its name begins.
         """
         begun = (named.get(name[:length]) for length, named in self._kernels.items())
@@ -419,9 +419,9 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return plot(self, metric=metric)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the profile; `kernellab.load` reads it. The path's end says how: `.hatchet` is
-        Proton's form, `.speedscope.json` speedscope's, `.trace.json` Chrome's trace of events;
-        any other has all of it, compressed unless it ends in `.json`.
+        """Write the profile; `kernellab.load` reads it. The end of the path selects the format:
+        `.hatchet` is Proton's, `.speedscope.json` speedscope's, `.trace.json` Chrome's trace of
+        events; any other has everything, compressed unless it ends in `.json`.
 
         Raises:
             ArchiveError: the file cannot be written, or its name is that of a page, `.html`.

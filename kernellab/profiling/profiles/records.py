@@ -21,9 +21,9 @@ from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
 from kernellab.records.display import plot
 
-# Whoever measures makes one: Proton's sessions, scopes around the lines of a kernel, runs on the
-# interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not
-# alike.
+# Several tools make profiles: Proton's sessions, scopes around the lines of a kernel, runs on the
+# interpreter, files of other tools. `Profile.measured_by` names the tool, because their numbers
+# differ in meaning.
 
 PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
 """Who measures here; profiles from elsewhere say their tool's name."""
@@ -49,7 +49,7 @@ class Scope:
     "num_samples", whatever the user gave."""
     children: tuple[Scope, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What is not a number: "device_id", "device_type"."""
+    """The facts that are not numbers: "device_id", "device_type"."""
 
     def walk(self) -> Iterator[Scope]:
         waiting = [self]
@@ -91,7 +91,7 @@ class GrowingScope:
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as Proton describes it; 0 and "" where no one said."""
+    """A GPU as Proton describes it; 0 and "" if it is not known."""
 
     kind: str
     """ "CUDA", "HIP"."""
@@ -111,7 +111,7 @@ class Machine:
     target: str = ""
     """ "sm_90": what the kernels were compiled for, or the interpreter emulated."""
     device: str = ""
-    """ "NVIDIA H200"; "" where no one said."""
+    """ "NVIDIA H200"; "" if it is not known."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> version."""
     devices: tuple[Device, ...] = ()
@@ -127,22 +127,22 @@ class ProfiledKernel:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of its launches: num_warps, num_stages, constants."""
     code: str = ""
-    """The hash of its machine code, `code_hash`; "" where there is none."""
+    """The hash of its machine code, `code_hash`; "" if there is none."""
     file: str = ""
     """Where it is defined."""
     line: Count = 0
     source: str = ""
-    """Its lines from that one on, as they were compiled; "" where they are not known."""
+    """Its lines from that one on, as they were compiled; "" if they are not known."""
     grid: tuple[Count, Count, Count] | None = None
-    """Of its last launch; None where it is not known."""
+    """Of its last launch; None if it is not known."""
     integers: Mapping[str, int] = field(default_factory=dict)
     """Among the arguments of that launch, by name."""
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
-    """Makes its Compilation, where its source is at hand; files have none."""
+    """Makes its Compilation, if its source is at hand; files have none."""
 
     @functools.cached_property
     def compilation(self) -> Any:
-        """Its Compilation, of the same machine code; None where its source is not at hand. Raises
+        """Its Compilation, of the same machine code; None if its source is not at hand. Raises
         ProfileError: its source now gives other machine code.
         """
         if self.compile is None:
@@ -158,7 +158,7 @@ class ProfiledKernel:
 
 
 def code_hash(stages: Mapping[str, Any]) -> str:
-    """SHA-256 of the machine code among a kernel's stages; "" where there is none. Of a cubin the
+    """SHA-256 of the machine code among a kernel's stages; "" if there is none. Of a cubin the
     instructions count: debug information names folders of the machine that compiled.
     """
     for name in ("cubin", "hsaco"):
@@ -196,7 +196,7 @@ class ProfiledLine:
     """Its number among `Events.names`; -1 for none."""
     kernel: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What else is known: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
+    """Other numbers: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
 
 
 COLUMNS = ("program", "warp", "scope", "start", "end")
@@ -227,7 +227,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """What measuring changed of a launch."""
+    """The effect of measuring on a launch."""
 
     plain_us: Amount
     instrumented_us: Amount
@@ -263,7 +263,7 @@ class Perturbation:
 
 @dataclass(frozen=True)
 class ProfileRecord:
-    """What was measured of some launches, without the ways to look at it: see `Profile`."""
+    """The measurements of some launches; `Profile` adds the ways to look at them."""
 
     measured_by: str
     """ "proton", "cycles of line scopes", "interpreter", or the name of another tool."""
@@ -271,11 +271,11 @@ class ProfileRecord:
     machine: Machine = field(default_factory=Machine)
     kernels: tuple[ProfiledKernel, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader has to know: what is missing, what the numbers do not mean."""
+    """Notes for the reader: what is missing, and what the numbers do not mean."""
     line_records: tuple[ProfiledLine, ...] = ()
     events: Events | None = field(default=None, compare=False)
     perturbation: Perturbation | None = None
-    """What measuring changed; None where it was not measured."""
+    """The effect of measuring; None if it was not measured."""
     name: str = ""
 
 

@@ -117,7 +117,7 @@ class ProfileSession:
             return
         if error is None:
             self.stop()
-        else:  # which goes on; a profile that cannot be read shall not hide it
+        else:  # which continues; a profile that cannot be read shall not hide it
             with suppress(ProfileError):
                 self.stop()
 
@@ -166,7 +166,7 @@ class ProfileSession:
 
     @property
     def profile(self) -> Profile:
-        """What was measured. Raises ProfileError: the session is not over yet."""
+        """The profile. Raises ProfileError: the session is not over yet."""
         if self._profile is None:
             raise ProfileError(
                 "The profile is not there yet: the session is not over."
@@ -263,7 +263,7 @@ class GpuSession:
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:
-        """Begin, or go on. Raises ProfileError: Proton cannot."""
+        """Begin, or continue. Raises ProfileError: Proton cannot."""
         try:
             if self._number is None:
                 self._number = proton_api.start(self._folder / "profile", **vars(self._options))
@@ -395,7 +395,7 @@ def kernel_of(
 
 
 def _as_tuple(value: Any) -> Any:
-    """What a tuple was before Triton kept it as JSON."""
+    """A tuple as it was before Triton kept it as JSON."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
@@ -605,7 +605,7 @@ class _SessionWithoutGpu(InterpreterSession):
 
 
 class SessionOnBoth:
-    """Profiles launches on the GPU, or where there are none, on the interpreter."""
+    """Profiles launches on the GPU, or if there are none, on the interpreter."""
 
     def __init__(self, on_gpu: GpuSession, on_cpu: InterpreterSession) -> None:
         self.interpreted: Profile | None = None
@@ -613,7 +613,7 @@ class SessionOnBoth:
         self._on_cpu = on_cpu
 
     def activate(self) -> None:
-        """Begin, or go on. Raises ProfileError: Proton cannot."""
+        """Begin, or continue. Raises ProfileError: Proton cannot."""
         self._on_gpu.activate()
         self._on_cpu.activate()
 
@@ -623,7 +623,7 @@ class SessionOnBoth:
         self._on_gpu.deactivate()
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """A scope begins; sessions on the interpreter hear of Proton's scopes."""
+        """A scope begins; sessions on the interpreter are notified of Proton's scopes."""
         self._on_gpu.enter(name, metrics)
 
     def leave(self) -> None:

@@ -46,7 +46,7 @@ class Metric:
     """A metric that was asked for.
 
     Attributes:
-        of: its value for a scope; NaN where it has none.
+        of: its value for a scope; NaN if it has none.
     """
 
     text: str
@@ -170,7 +170,7 @@ def _over(number: float, divisor: float) -> float:
 
 
 def _least_seconds(at: Place) -> float:
-    """What a kernel would take at the peaks of its GPU; NaN of anything else."""
+    """The time of a kernel at the peaks of its GPU; NaN of anything else."""
     index = at.scope.labels.get("device_id")
     kind = at.scope.labels.get("device_type", "")
     device = next(
@@ -219,7 +219,7 @@ class Row:
     values: tuple[float, ...]
     """Of the metrics that were asked for; NaN for none."""
     lines: str
-    """What is drawn before it: "│  ├─ "."""
+    """The lines that are drawn before it: "│  ├─ "."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Holder(NamedTuple):
     lane: int
     warp: int
     block: int
-    """The block (CTA) of the cluster; 0 where a program is one block."""
+    """The block (CTA) of the cluster; 0 if a program is one block."""
 
 
 class SharedPlace(NamedTuple):
@@ -58,7 +58,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
     """Where a tile's elements are: from a compilation, `Layout.parse` or a family's constructor."""
 
     _place: ClassVar[Callable[..., Any]]
-    """What holds an element, made of one number for each field."""
+    """The holder of an element, with a number for each field."""
 
     def __post_init__(self) -> None:
         if type(self) is Layout:
@@ -75,8 +75,8 @@ class Layout(HasCard, LinearTile, MadeByHand):
 
     def holders(self, index: ArrayLike) -> Any:
         """Everything that holds the element at `index`, in order: registers by block, warp, lane
-        and register; places in shared memory, one but for a layout that keeps copies; places in
-        tensor memory, several where an element fills several columns or rows lie idle beside it.
+        and register; places in shared memory, one except for a layout that keeps copies; places in
+        tensor memory, several where an element fills several columns or rows are idle beside it.
 
         Args:
             index: of one element, or an array of indices of shape (..., rank of the tile).
@@ -403,7 +403,7 @@ class SharedLayout(Layout):
     """By bits of the offset in elements, before padding."""
     block: Bases
     alignment: int = 16
-    """Of the buffer's first byte, in bytes; 16 where the encoding asks for nothing."""
+    """Of the buffer's first byte, in bytes; 16 if the encoding does not state it."""
     paddings: tuple[tuple[int, int], ...] = ()
     """(interval, padding): after every `interval` elements, `padding` are left free."""
     _inputs = ("offset", "block")
@@ -510,4 +510,4 @@ _FAMILIES = {
     "tensor_memory": "rows and columns of Blackwell's tensor memory",
     "tensor_memory_scales": "the scales of a scaled matmul in tensor memory",
 }
-"""What each family is, in words."""
+"""A description of each family."""

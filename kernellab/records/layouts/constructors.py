@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a key holds."""
+    """The kind of a key's value."""
 
     words: str
     pattern: str
@@ -88,7 +88,7 @@ _OPTIONAL = {
 
 
 def misspelling(encoding: str, diagnostic: str) -> str:
-    """Which part of a refused encoding is misspelled, as a sentence; "" where none is known to be.
+    """Which part of a refused encoding is misspelled, as a sentence; "" if none is known to be.
 
     Args:
         encoding: as TTGIR writes it, with no aliases; its parents are looked at too.
@@ -120,7 +120,7 @@ _PADDINGS = r"\[\s*\d+\s*:\s*\+\s*\d+\s*(,\s*\d+\s*:\s*\+\s*\d+\s*)*\]"
 
 
 def _misread(family: str, body: str) -> str:
-    """What in a body is neither key and value nor, where that belongs there, a list of paddings."""
+    """The part of a body that is neither key and value nor an allowed list of paddings."""
     if family == "#ttg.padded_shared" and not re.match(_PADDINGS, body.strip()):
         return f"{family} must begin with its paddings (interval and size), as in [32:+4] {{...}}."
     unread = next((entry for entry in _flat(body) if not _NAMED.fullmatch(entry)), None)
@@ -170,7 +170,7 @@ def _is_balanced(text: str) -> bool:
 
 
 def _end(text: str, start: int) -> int:
-    """Where what opened before `start` is closed; the text's end where it is not."""
+    """The position at which a bracket before `start` is closed; the text's end if it is not."""
     depth = 1
     for place in range(start, len(text)):
         depth += (text[place] in "<[{(") - (text[place] in ">]})")
@@ -284,7 +284,7 @@ class MadeByHand:
         """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16,
         N, K]: one warp's part).
 
-        Blackwell's products (version 5) lie in tensor memory: `Layout.tensor_memory`.
+        Blackwell's products (version 5) are in tensor memory: `Layout.tensor_memory`.
         """
         warps, size = _list(warps_per_cta), _list(instruction_shape)
         fields = _fields(versionMajor=version, versionMinor=0, warpsPerCTA=warps, instrShape=size)
@@ -312,7 +312,7 @@ class MadeByHand:
         """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
 
         `warp_bases` says, bit by bit of the warp's number, how many instructions further its part
-        lies. Triton 3.6 spells this encoding in another way: there, `parse` it.
+        is. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
         turned = _word("is_transposed", is_transposed)
         layout = _fields(warp=_lists(warp_bases))
@@ -393,7 +393,7 @@ class MadeByHand:
     ) -> TensorMemoryLayout:
         """Blackwell's tensor memory, in blocks of `block_m` rows (64 or 128) and `block_n` columns.
 
-        `column_stride` is 1 for elements that lie side by side,
+        `column_stride` is 1 for elements that are side by side,
         and 32 over their bits for narrow ones with a column each.
         """
         made = MadeByHand.parse(

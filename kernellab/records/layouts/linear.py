@@ -180,10 +180,9 @@ class LinearTile:
 # Swizzled layouts of shared memory by their formulas, for a Triton that does not answer for
 # them.
 #
-# Triton 3.6 has no linear layout of memory that it would hand out, and no version has one of
-# AMD's rotating layouts. The formulas are those of `LinearLayoutConversions.cpp` in Triton. Each
-# function returns the basis vectors of the offset: entry k is the index of the element at offset
-# 2**k.
+# Triton 3.6 does not return linear layouts of memory, and no version returns those of AMD's
+# rotating layouts. The formulas are those of `LinearLayoutConversions.cpp` in Triton. Each function
+# returns the basis vectors of the offset: entry k is the index of the element at offset 2**k.
 
 
 def swizzled_bases(
@@ -224,7 +223,7 @@ def nvmma_bases(
 ) -> Bases:
     """The basis vectors of `nvmma_shared` without fp4 padding: `nvmmaSharedToLinearLayout`.
 
-    The tile lies in memory block by block, as TMA copies it: a block has at most 256 elements along
+    The tile is in memory block by block, as TMA copies it: a block has at most 256 elements along
     each dimension, and along the contiguous one as many as a swizzle has bytes. Within a block the
     16-byte groups of a row trade places, by the XOR with the row's number.
 

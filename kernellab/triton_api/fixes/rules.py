@@ -37,10 +37,10 @@ class Attempted:
 
 @dataclass(frozen=True)
 class Fix:
-    """What a message means, and what to write instead."""
+    """The meaning of a message, and what to write instead."""
 
     reason: str
-    """In plain words; "" where the message says it well."""
+    """In plain words; "" if the message says it well."""
     advice: str
     replaces: bool = False
     """Whether the message itself says nothing to a reader, such as "list index out of range"."""
@@ -54,11 +54,11 @@ _PLAIN_WORDS = ("A", "a", "an", "it", "the", "this", "axis", "tiles", "elements"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A message of the front end's, with what was known where it was raised."""
+    """A message of the front end, with what was known where it was raised."""
 
     words: str
     function: Any
-    """The JIT function of the user's that it is about: the kernel, or one that it calls."""
+    """The JIT function of the user that it is about: the kernel, or one that it calls."""
     node: ast.AST | None
     """The expression or statement there, as Triton has it."""
     scope: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Refusal:
         return self.words, f"{reason} {fix.advice}".strip()
 
     def text(self, node: ast.AST | None = None, limit: int = 48) -> str:
-        """An expression as it is written, or "" where it is long or unknown.
+        """An expression as it is written, or "" if it is long or unknown.
 
         Args:
             node: the expression; by default the one that was refused.
@@ -113,7 +113,7 @@ class Refusal:
         return next((node for node in self.around() if isinstance(node, ast.stmt)), None)
 
     def known(self, name: str) -> Any:
-        """The innermost of Triton's own variables with a name; None where there is none."""
+        """The innermost of Triton's own variables with a name; None if there is none."""
         return next((frame[name] for frame in self.inner if name in frame), None)
 
     def is_parameter(self, name: str) -> bool:
@@ -191,7 +191,7 @@ def sizes_text(shape: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value of Triton's front end is, in words: "a tile of 16 x 32 fp32"."""
+    """Describe a value of Triton's front end: "a tile of 16 x 32 fp32"."""
     if isinstance(value, tl.constexpr):
         return f"the constant {shown(value.value)}"
     kind = getattr(value, "type", value)
@@ -284,7 +284,7 @@ def rule(pattern: str) -> Callable[[Rule], Rule]:
 
 
 def fix_of(refusal: Refusal) -> Fix | None:
-    """The first rule's answer, or None where no rule knows the message."""
+    """The first rule's answer, or None if no rule knows the message."""
     for pattern, function in _RULES:
         if match := pattern.search(refusal.words):
             with suppress(Exception):  # of a rule: Triton's own message is still to be reported

@@ -415,7 +415,7 @@ def _mask_of_scalar(refused: Refusal, _: re.Match[str]) -> Fix:
 
 
 def _offsets_of(refused: Refusal, tile: Any) -> str:
-    """A variable of the kernel with integers in the shape of a tile; "offsets" where none is."""
+    """A variable of the kernel with integers in the shape of a tile; "offsets" if none is."""
     if is_tile(tile):
         for name, value in refused.scope.items():
             if is_tile(value) and value.type.shape == tile.type.shape:

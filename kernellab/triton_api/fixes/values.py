@@ -48,16 +48,16 @@ class ForeignCall:
     name: str
     """As it is written: "torch.relu"."""
     arguments: tuple[str, ...]
-    """As they are written; () where it is not called."""
+    """As they are written; () if it is not called."""
 
     @property
     def instead(self) -> str:
-        """What a kernel writes; "" where nothing stands for it."""
+        """The spelling in a kernel; "" if there is none."""
         return instead_of(self.name.rpartition(".")[2], self.arguments)
 
 
 def instead_of(name: str, arguments: tuple[str, ...] = ("x",)) -> str:
-    """What a kernel writes for a name of torch's, NumPy's or math's; "" if there is nothing."""
+    """The spelling in a kernel for a name of torch, NumPy or math; "" if there is none."""
     if name in _NUMBERS:
         return _NUMBERS[name]
     if name in _DTYPES:
@@ -79,7 +79,7 @@ def _is_short(text: str) -> bool:
 
 def foreign_call(function: Any) -> ForeignCall | None:
     """The first name in a JIT function that stands for something of torch's, NumPy's, math's or
-    of another library that runs outside kernels; None where there is none.
+    of another library that runs outside kernels; None if there is none.
     """
     tree, source = function.parse(), str(function.src)
     outside = {path[0] for path in named_outside(function)}
@@ -320,7 +320,7 @@ for _worded in TABLES.constant:
 
 
 def _sources_of(refused: Refusal, name: str) -> list[str]:
-    """Return the names that a variable is computed from, where it is assigned once."""
+    """Return the names that a variable is computed from, if it is assigned once."""
     return [
         node.id
         for each in ast.walk(refused.function.parse())

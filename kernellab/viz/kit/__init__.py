@@ -1,1 +1,1 @@
-"""What all views are built with: widget, page, card, figure, palette."""
+"""The parts of all views: widget, page, card, figure, palette."""

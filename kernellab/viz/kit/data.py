@@ -1,4 +1,4 @@
-"""What a view draws, as plain data, and how it gets to the front end.
+"""The data of a view, and how it reaches the front end.
 
 The classes of each view are in its file, or in its file `NAME_data.py`: the contract between Python
 and the TypeScript in `js/`. `tools/view_types.py` writes `js/src/data.ts` from them; a test
@@ -30,7 +30,7 @@ class ViewData:
     """What a live view draws: a frozen data class that js/src/main.ts knows by its `kind`."""
 
     compression: ClassVar[int] = 6
-    """How hard zlib tries."""
+    """The compression level of zlib."""
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
         """Return the data that is sent as JSON, and the parts that are sent beside it."""
@@ -38,7 +38,7 @@ class ViewData:
 
 
 At = Mapping[str, int | str | tuple[int, ...]]
-"""What of a view is to be seen: {"stage": "ptx"}, {"line": 8}, {"program": (3, 0, 0)}, ..."""
+"""The place that a view is to show: {"stage": "ptx"}, {"line": 8}, {"program": (3, 0, 0)}, ..."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Tab:
     title: str
     """The tooltip."""
     is_listed: bool = True
-    """Whether the bar shows the tab. Where there are many, links within views lead to them."""
+    """Whether the bar shows the tab. If there are many, links within views lead to them."""
     why_not: str = ""
     """Why there is nothing to open: the tab is then disabled."""
 
 
 Tone = Literal["", "pass", "warn", "fail"]
-"""How good or bad something is: it has a color and a mark; "" where nothing is said of it."""
+"""How good or bad something is: it has a color and a mark; "" if nothing is said about it."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Tile:
     """One answer of a card: a few of them are side by side at its top."""
 
     name: str
-    """What it is about: "registers"."""
+    """Its subject: "registers"."""
     value: str
     """The answer: "58 / 255"."""
     detail: str = ""
-    """What is beside it: "nothing is spilled"."""
+    """The words beside it: "nothing is spilled"."""
     tone: Tone = ""
     share: float | None = None
     """The length of a bar, from 0 to 1; None for no bar."""
@@ -118,7 +118,7 @@ class Edit:
 
 
 BarKind = Literal["wait", "copy", "dot", "other", "used", "lost"]
-"""What a part of a bar stands for: what warps do, or whether a resource is used or lost."""
+"""The meaning of a bar's part: what warps do, or whether a resource is used or lost."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class CardData(ViewData):
 
 
 def as_json(data: Any) -> Any:
-    """Data classes as plain objects, tuples as lists, without bytes; plain values as they are."""
+    """Data classes as plain objects, tuples as lists, without bytes; plain values unchanged."""
     kind = type(data)
     if kind in (int, str, float, bool, type(None)):  # most of it, and quick to check
         return data
@@ -206,7 +206,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _fields(kind: type) -> tuple[str, ...]:
-    """The names of a data class's fields, which take long to ask for."""
+    """The names of a data class's fields, cached because reading them takes long."""
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
     return _FIELDS[kind]
@@ -237,7 +237,7 @@ SCRIPT = (_STATIC / "views.js").read_text(encoding="utf-8")
 STYLE = (_STATIC / "views.css").read_text(encoding="utf-8")
 """Its style sheet."""
 LOADER = (_STATIC / "loader.js").read_text(encoding="utf-8")
-"""The small ES module, as anywidget takes it, that every widget brings along."""
+"""The small ES module that every widget brings along for anywidget."""
 GRAPH_SCRIPT = (_STATIC / "graph.js").read_text(encoding="utf-8")
 """A further ES module, which draws graphs: their views bring it along."""
 DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
@@ -253,7 +253,7 @@ class Answer:
 
 
 Handler = Callable[[Mapping[str, Any]], Answer]
-"""Answers one kind of request, whose options it is given by name."""
+"""Answers one kind of request; it receives the options by name."""
 
 
 def answer(handlers: Mapping[str, Handler], request: Any) -> Answer | None:

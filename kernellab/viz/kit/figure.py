@@ -1,4 +1,4 @@
-"""What all matplotlib figures have in common: their theme, and their pictures."""
+"""The common parts of all matplotlib figures: their theme, and their pictures."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class FigurePicture:
 
     @cached_property
     def figure(self) -> Figure:
-        """The matplotlib figure, to be changed at will."""
+        """The matplotlib figure, which you may change."""
         with theme():
             return self._draw()
 
@@ -120,7 +120,7 @@ class FigurePicture:
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture in the format that the path ends in; returns the path.
+        """Write the picture in the format of the path's ending; return the path.
 
         Raises:
             ArgumentError: matplotlib does not know the format.

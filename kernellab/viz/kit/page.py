@@ -63,7 +63,7 @@ def join(parts: Iterable[Html], between: str = "") -> Html:
 
 
 def page(title: str, lead: Html, body: Iterable[Html]) -> str:
-    """A whole document: a title, the words under it, and the sections."""
+    """Return an HTML document: a title, the words under it, and the sections."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -84,7 +84,7 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def format_number(value: object) -> str:
-    """A number for a reader: three significant digits of a float, thousands apart in an integer."""
+    """Format a number: three significant digits of a float, an integer with separators."""
     if not isinstance(value, float):
         return f"{value:,}"
     if value == 0 or 1e-3 <= abs(value) < 1000:
@@ -105,11 +105,11 @@ class Section:
     """"" for a page that is the view alone, and for a further view of what is above."""
     view: View | None
     words: Sequence[Html]
-    """What is shown between the title and the view."""
+    """The text between the title and the view."""
 
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:
-    """A whole document: its views, which share one bundle."""
+    """Return an HTML document of several views, which share one bundle."""
     parts = [_section(number, section, sections) for number, section in enumerate(sections)]
     data = [
         Html(

@@ -40,7 +40,7 @@ INK = "#767d84"
 """Of axes and words: as far from white as from the paper of a dark page."""
 
 LIGHT_PAPER, DARK_PAPER = "#ffffff", "#14181d"
-"""What the front end's pages are on (`--kl-paper` in `js/src/style.css`)."""
+"""The background of the front end's pages (`--kl-paper` in `js/src/style.css`)."""
 
 
 def luminance(color: str) -> float:
@@ -60,7 +60,7 @@ def contrast(color: str, other: str) -> float:
 
 
 def ink_on(color: str) -> str:
-    """Black or white, whichever is read better on a color."""
+    """Black or white, whichever has more contrast on a color."""
     return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, color))
 
 

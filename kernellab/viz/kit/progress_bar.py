@@ -13,11 +13,11 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
     """A bar for work that has begun.
 
     Args:
-        total: of its steps, None where no one knows.
+        total: of its steps, None if it is not known.
         wanted: whether a line is written even if stderr is not a terminal.
 
     Returns:
-        None where no one watches.
+        None if nothing shows it.
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None
@@ -32,7 +32,7 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
 
 
 class _Line:
-    """A line, written over again and again, and wiped at the end."""
+    """A line that is overwritten with each step, and cleared at the end."""
 
     def __init__(self, options: dict[str, Any], seconds: float) -> None:
         from tqdm import tqdm
@@ -62,7 +62,7 @@ class _Line:
 
 class _NotebookBar(_Line):
     """tqdm's widget below the cell. At the end the output that showed it is empty,
-    also in a saved notebook: a bar that has gone would be said to be missing there.
+    also in a saved notebook, which would otherwise report a missing widget.
     """
 
     def __init__(self, options: dict[str, Any], seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Cards and views. A card consists of tables of text, as HTML and as plain text of the same
-content. A view is one object with every representation, of which the front end takes the best that
-it can show.
+content. A view is one object with every representation, of which the front end shows the best that
+it can.
 
 A live notebook gets the widget, a saved one the still, which consists of cards, a terminal the
 text; `to_html` writes a page that needs no kernel and no network.
@@ -68,7 +68,7 @@ def striped(style: str, tone: Tone) -> str:
 
 
 def tiles_html(tiles: Iterable[Tile]) -> str:
-    """Tiles side by side, which wrap where there is little space."""
+    """Tiles side by side, which wrap if there is little space."""
     drawn = "\n".join(map(_tile_html, tiles))
     if not drawn:
         return ""
@@ -154,17 +154,17 @@ class Card:
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     tone: Tone = ""
-    """Whether what it is about is in order: the title is then a band in that color."""
+    """Whether its subject is in order: the title is a band in that color."""
     tiles: Sequence[Tile] = ()
     """The answers, above all else."""
     lead: str = ""
     """One sentence below the tiles: what to do first."""
     lead_links: Sequence[Link] = ()
-    """Where it leads in a live view."""
+    """Its links in a live view."""
     footnotes: Sequence[str] = ()
-    """What is said below the tables: how the numbers were found."""
+    """The notes below the tables: how the numbers were found."""
     legend: Sequence[tuple[BarKind, str]] = ()
-    """What the parts of bars stand for, in words."""
+    """The meanings of the parts of bars, in words."""
 
     def html(self) -> str:
         """Self-contained HTML without scripts or style sheets, in light and in dark."""
@@ -207,7 +207,7 @@ class Card:
         return visible(_MARKED.sub(r"\1", "\n".join(lines)))
 
     def data(self, later: Sequence[str] = ()) -> CardData:
-        """What the live card draws; `later` is as in `CardData`."""
+        """The data of the live card; `later` is as in `CardData`."""
         tables = [_as(TableData, table, is_wide=is_wide) for table, is_wide in self._drawn()]
         made: CardData = _as(CardData, self, kind="card", tables=tuple(tables), later=tuple(later))
         return made
@@ -239,7 +239,7 @@ def _as(kind: type[Any], record: Table | Card, /, **stated: Any) -> Any:
 
 @singledispatch
 def card_of(record: object) -> Card | None:
-    """The card of a record, by its class; None where it has none."""
+    """The card of a record, by its class; None if it has none."""
     del record
     return None
 
@@ -414,7 +414,7 @@ def _table_text(table: Table) -> list[str]:
 
 
 _SENT_AT_ONCE = 1_000_000
-"""Bytes of packed data that a widget sends; larger texts stay until they are asked for."""
+"""The most bytes of packed data that a widget sends; larger texts are sent on request."""
 
 _numbers = itertools.count()
 
@@ -428,7 +428,7 @@ class View:
         """
         Args:
             make_data: makes what is drawn: a `ViewData`.
-            still: makes the cards that stand for the view where nothing can be drawn.
+            still: makes the cards that stand for the view if nothing can be drawn.
         """
         self.title = title
         self._make_data = make_data
@@ -436,23 +436,23 @@ class View:
         self._widget: Any = None
         self.number = next(_numbers)
         self.tab_id = ""
-        """What other views of the same launch call this one."""
+        """The name of this view in other views of the same launch."""
         self.tab_group: TabGroup | None = None
-        """Those views, where there are any."""
+        """Those views, if there are any."""
 
     @cached_property
     def data(self) -> Any:
-        """What is drawn: a `ViewData`."""
+        """The data to draw: a `ViewData`."""
         return self._make_data()
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """What answers the requests of the live view, by their kinds."""
+        """The functions that answer the requests of the live view, by their kinds."""
         return {}
 
     @property
     def all_handlers(self) -> Mapping[str, Handler]:
-        """What answers the requests of any live view, and those of this kind."""
+        """The functions that answer the requests of any live view, and those of this kind."""
         return {"page": self._page_answer, **self.handlers}
 
     def _page_answer(self, request: Mapping[str, Any]) -> Answer:
@@ -461,7 +461,7 @@ class View:
         return Answer({}, [self._page(None)])
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data as a widget sends it: what exceeds so many bytes stays behind."""
+        """The packed data as a widget sends it: the part beyond that many bytes is left out."""
         del most_bytes  # most views are small
         return packed(self.data)
 
@@ -534,7 +534,7 @@ class View:
         publish_display_data({**data, "text/plain": hint}, metadata)
 
     def _display_(self) -> Any:
-        """What marimo shows, which takes a widget and asks for no other form."""
+        """The form that marimo shows: a widget."""
         return self.widget
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -559,7 +559,7 @@ def view_of(record: object) -> View | Card:
     Functions that are registered here may take more: annotations, and options by name.
 
     Raises:
-        ArgumentError: nothing shows it.
+        ArgumentError: it has neither a view nor a card.
     """
     card = card_of(record)
     if card is not None:

@@ -39,17 +39,16 @@ class SharedBundle(ipywidgets.Widget):
 
 
 def is_closed(widget: ipywidgets.Widget) -> bool:
-    """Whether a widget has no other end any more: `close` or `Widget.close_all` was called."""
+    """Whether a widget was closed, by `close` or `Widget.close_all`."""
     return widget.comm is None
 
 
 class ViewWidget(anywidget.AnyWidget):
-    """A view in a notebook. Its data goes over once;
-    what was left out is sent when the view asks for it.
+    """A view in a notebook. Its data is sent once; what was left out is sent on request.
 
-    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a
-    busy kernel hears late, and then with the same kind and number and what the handler of
-    that kind gives.
+    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, because a busy
+    kernel receives it late, and then with the same kind and number and the result of that kind's
+    handler.
     """
 
     _esm = LOADER
@@ -73,7 +72,7 @@ class ViewWidget(anywidget.AnyWidget):
             handlers: what answers the requests of this kind of view; those for the bundle are
                 answered here, those for other views of the same launch by `group`.
             number: the number of this view.
-            group: the views of the same launch; None where there are no others.
+            group: the views of the same launch; None if there are no others.
         """
         others = {} if group is None else group.handlers
         self._handlers = {"bundle": _bundle, **handlers, **others}
@@ -83,7 +82,7 @@ class ViewWidget(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def close(self) -> None:
-        """Close it, and its layout, a widget too: ipywidgets keeps that one for ever."""
+        """Close it, and its layout, which is a widget that ipywidgets would keep forever."""
         if not is_closed(self):
             self.layout.close()
         super().close()

@@ -27,7 +27,7 @@ class Rule:
     """A reason why kernels are slow.
 
     Attributes:
-        find: what it finds in a kernel that has TTGIR; nothing where what it reads is not known.
+        find: what it finds in a kernel that has TTGIR; nothing if what it reads is not known.
     """
 
     kinds: tuple[str, ...]

@@ -31,7 +31,7 @@ _LEAST_ASYNC = 4
 
 @rule("loop-not-pipelined")
 def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
-    """A loop that begins a load and waits for it, each time."""
+    """A loop that waits for its own load in each iteration."""
     for loop in evidence.loops.values():
         loads = [load for load in evidence.loads_in(loop) if load.shape and not _is_ahead(load)]
         if not loads or evidence.is_asynchronous(loop.op) or loop.turns < _FEW_TURNS:

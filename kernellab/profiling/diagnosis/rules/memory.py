@@ -44,7 +44,7 @@ _WIDEST = 16
 
 @rule("strided-access", "scattered-access")
 def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
-    """Neighboring lanes whose elements lie far apart; accesses of tiles alike are one finding."""
+    """Neighboring lanes whose elements are far apart; accesses of tiles alike are one finding."""
     alike: dict[object, list[Traffic]] = {}
     for access in filter(_is_spread, evidence.accesses):
         alike.setdefault((access.shape, access.dimension), []).append(access)
@@ -151,7 +151,7 @@ def narrow_access(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _possible(evidence: Evidence, access: Traffic) -> int:
-    """Elements that a thread could take at once, if all were known of addresses and mask."""
+    """Elements that a thread could take at once, if all were known about addresses and mask."""
     if access.by_engine or access.is_atomic or access.dimension is None or access.steps is None:
         return 1
     if not access.is_dense:
@@ -247,7 +247,7 @@ def _by_line(evidence: Evidence) -> Iterator[list[Traffic]]:
 
 
 def _cost(evidence: Evidence, bad: Sequence[Traffic], fixed: Callable[[Traffic], Traffic]) -> float:
-    """What would be saved if some accesses were as `fixed` makes them."""
+    """The time saved if some accesses were as `fixed` makes them."""
     changed = {id(access): fixed(access) for access in bad}
     fewer = sum(
         2 * (access.requests - changed[id(access)].requests) * access.times for access in bad

@@ -126,7 +126,7 @@ def idle_threads(evidence: Evidence) -> Iterator[CostFinding]:
     share = largest / evidence.threads
     work = evidence.work
     wanted = max(largest // evidence.lanes, 1)
-    # With fewer warps a program, more programs are on a multiprocessor at once.
+    # With fewer warps per program, more programs are on a multiprocessor at once.
     fits = evidence.blocks
     if evidence.compilation.can_answer("occupancy"):
         fits = max(evidence.compilation.occupancy(warps=wanted).blocks, fits)
@@ -272,7 +272,7 @@ _ADVICE = {
 
 @rule("low-occupancy", "too-many-stages")
 def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
-    """Few warps are resident, by registers or shared memory, and the launch has more of them."""
+    """Registers or shared memory let few warps be resident, although the launch has more."""
     now, resources = evidence.occupancy, evidence.resources
     if now is None or resources is None or now.fraction >= _ENOUGH_OCCUPANCY or now.blocks < 1:
         return
