@@ -43,6 +43,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 import kernellab
 from benchmarks.harness import Sample, print_report, take_turns, timed
 from kernellab.checker.detectors.asynchrony import MissingWait
+from kernellab.triton_api import STORE_WAITS_FOR_WRITES
 from tests.kernels import asynchronous, handed_on, patterns, reported
 from tests.support.broken_kernels import broken, faults_of
 
@@ -125,10 +126,19 @@ def outcome(name: str, fault: str, *, sanitized: bool) -> dict[str, Any]:
 
 
 def cases() -> list[tuple[str, str]]:
-    """The kernels that a Hopper GPU runs, each right ("") and with each of its faults."""
+    """The kernels that a Hopper GPU runs, each right ("") and with each of its faults.
+
+    `read_back` needs a wait for what a TMA store writes: before Triton 3.8, waits are for what it
+    reads, and the right kernel, too, is wrong on an H200.
+    """
     chosen: list[tuple[str, str]] = []
+    left_out = set() if STORE_WAITS_FOR_WRITES else {"read_back"}
     for module in _modules():
-        names = [one for one in module.NAMES if asynchronous.target_of(one) in ("sm_80", "sm_90")]
+        names = [
+            name
+            for name in module.NAMES
+            if asynchronous.target_of(name) in ("sm_80", "sm_90") and name not in left_out
+        ]
         chosen += [(name, "") for name in names] + faults_of(module, names)
     return chosen
 
