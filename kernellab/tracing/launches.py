@@ -404,7 +404,7 @@ def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
     if now is not None and now != "".join(kernel.raw_src):
         return [
             (
-                f"{name} was redefined after this trace was recorded; the lines shown are "
+                f"{name!r} was redefined after this trace was recorded; the lines shown are "
                 "those that ran."
             )
         ]
