@@ -539,8 +539,7 @@ class MissingWait(Detector):
         self, access: CheckedAccess, faulty: Array, store: Operation, place: Any, program: int
     ) -> dict[str, Any]:
         index = access.element(faulty, place, program)
-        would = "tma.store_wait(0, read_only=False) would"
-        advice = f"Nothing between the two lines waits for the write, as {would}."
+        advice = "Wait for the write between the two lines: tma.store_wait(0, read_only=False)."
         if not triton_api.STORE_WAITS_FOR_WRITES:
             advice = (
                 "Before Triton 3.8, a wait for a TMA store ends when shared memory has been read, "
@@ -581,7 +580,7 @@ class MissingWait(Detector):
                     "places": locate(operation.location).frames[::-1],
                     "message": f"the program may end while {_UNFINISHED[name]} shared memory, "
                     "which another program then gets",
-                    "advice": f"Nothing waits for it before the kernel ends, as {wait} would.",
+                    "advice": f"Wait for it before the kernel ends: {wait}.",
                 }
                 self.collector.add(operation, facts, batch.programs.linear[pending].tolist())
         self._batches.clear()
@@ -763,14 +762,14 @@ class MissingWait(Detector):
             f"{name} is {verb} here in each CTA of the cluster, and another CTA may still"
             f" be before the operation that {deed} it{_line(other)}"
         )
-        would = "gl.barrier(cluster=True)"
+        wait = "gl.barrier(cluster=True)"
         if isinstance(other, ttng.InitBarrierOp):
             message = (
-                f"an operation of one CTA arrives here at {name} of another CTA, which may not"
+                f"one CTA arrives here on {name} of another CTA, which may not have initialized it"
+                f"{_line(other)} yet"
             )
-            message += f" have initialized it{_line(other)}"
-            would = "mbarrier.sync_cluster_init()"
-        advice = f"Between the two lines, no CTA waits for the others, as at {would}."
+            wait = "mbarrier.sync_cluster_init()"
+        advice = f"Call {wait} between the two lines, so that all CTAs wait for each other."
         self._add(use, other, faulty, message, advice)
 
     def _look_for_fences(self, use: _Use) -> None:
@@ -788,8 +787,8 @@ class MissingWait(Detector):
                         f"what another group of warps stored{_line(watched.operation)}"
                     )
                     advice = (
-                        "Nothing makes the store visible, as fence_async_shared() between it and "
-                        "the arrival at the mbarrier would."
+                        "Call fence_async_shared() between the store and the arrival at the "
+                        "mbarrier, which makes the store visible."
                     )
                     self._add(use, watched.operation, faulty, message, advice, "missing-fence")
                     watched.fenced = watched.fenced | faulty
@@ -883,25 +882,25 @@ class MissingWait(Detector):
         if not self.run.kernel.is_gluon():
             return _OF_COMPILER
         if _is_led_in(use, watched, faulty):
-            return "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
+            return "Call gl.barrier(cluster=True) after the wait, so that both CTAs have waited."
         is_others = _is_of_others(use, watched, faulty)
         if is_others and not watched.queue:
             return (
-                "The other group does not arrive after that at an mbarrier for which this group "
-                "waits before this line."
+                "Let the other group arrive at an mbarrier after that line, and this group wait "
+                "for it before this line."
             )
         wait = _WORDS[watched.queue.partition(" ")[0]][1]
         if not wait or watched.barrier is not None:
-            wait = "mbarrier.wait(barrier, {left}) with its barrier"
+            wait = "mbarrier.wait(barrier, {left}), with its barrier"
         left, is_committed = _left(use.batch, watched, int(numpy.argmax(faulty)))
         if is_others and watched.barrier is not None:
             left ^= 1  # its phase is over
-        advice = f"Nothing between the two lines waits for it, as {wait.format(left=left)} would."
+        advice = f"Wait for it between the two lines: {wait.format(left=left)}."
         if is_committed:
             return advice
         is_tcgen05 = watched.queue.startswith("tcgen05")
         commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
-        return f"No {commit} comes after it. {advice}"
+        return f"Call {commit} after it. {advice}"
 
 
 def _what(watched: _Watched) -> str:
