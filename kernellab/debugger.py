@@ -109,9 +109,9 @@ class Places:
         line_with_code = self.line_with_code(file, line)
         if line_with_code is None:
             raise OptionError(
-                f"Line {line} of {os.path.basename(file)} has no code of this kernel, and neither "
-                "has any later line of its function.",
-                advice=f"Lines with code: {_as_ranges(self._lines[file])}.",
+                f"Cannot set a breakpoint at {os.path.basename(file)}:{line}: the kernel has no "
+                "code on that line or on any later line of the function.",
+                advice=f"Choose one of these lines: {_as_ranges(self._lines[file])}.",
             )
         moved = line_with_code != line and not self.is_definition(file, line)
         return Breakpoint(file, line_with_code, condition, line if moved else None)
@@ -271,7 +271,8 @@ class KernelStops(_Pdb):
         line = self.places.line_with_code(filename, lineno)
         if line is None:
             self.error(
-                f"Line {lineno} has no code, and neither has any later line of its function."
+                f"Cannot set a breakpoint on line {lineno}: neither it nor any later line of its "
+                "function has code."
             )
             return 0
         if line != lineno and not self.places.is_definition(filename, lineno):

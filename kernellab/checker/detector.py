@@ -337,14 +337,14 @@ class _Kept(AbstractContextManager[None]):
 
 
 def _note(kind: type[Detector], error: Exception) -> str:
-    """Return "The detector NonFinite (nan, infinity) failed: KeyError: 3 (values.py:71). ..."."""
+    """Return "The detector 'NonFinite' failed: KeyError: 3 (values.py:71). ..."."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    kinds = f" ({', '.join(kind.kinds)})" if kind.kinds else ""
     what = clipped(f"{type(error).__name__}: {error}".rstrip(": "))
     return (
-        f"The detector {kind.__name__}{kinds} failed: {what}{where}. Its findings are missing; "
-        "those of the other detectors are complete."
+        f"The detector {kind.__name__!r} failed: {what}{where}. Its findings are missing; "
+        "the other detectors completed. Fix or remove this detector; if it is part of KernelLab, "
+        "report a bug."
     )
 
 

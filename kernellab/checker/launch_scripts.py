@@ -182,7 +182,7 @@ class OtherLaunch:
             if its:
                 shared[name] = its[0]
             elif not _is_writable(value):
-                raise _cannot_have(prepared, name, "is not one of the first launch")
+                raise _cannot_have(prepared, name, "the first launch does not have")
         is_same = not callable(prepared.grid) and prepared.grid == first.grid
         return cls(prepared, shared, None if is_same else prepared.grid)
 

@@ -407,7 +407,10 @@ def _script_of(finder: Finder, prepared: PreparedLaunch, expect: Any) -> AnyScri
     expected = "" if expect is None or finder == "validate" else ", expect=expected"
     if finder == "equal":
         if expect is None:
-            raise ArgumentError('by="equal" needs expect=: a function, or another launch.')
+            raise ArgumentError(
+                'by="equal" needs something to compare with.',
+                advice="Pass expect=: a function of torch, or another launch.",
+            )
         if isinstance(expect, BoundLaunch):
             expect = prepare_bound(expect, prepared.target, _MINIMIZE)
     beside = ", expected" if finder == "equal" else expected

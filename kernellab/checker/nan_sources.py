@@ -630,7 +630,7 @@ _TYPES = {
 
 
 def message(origin: Origin, lane: tuple[int, ...]) -> str:
-    """Return "tl.exp(x) = tl.exp(92.5) is infinite: fp32 holds at most 3.40282e+38"."""
+    """Return "tl.exp(x) = tl.exp(92.5) overflows: fp32 holds at most 3.40282e+38"."""
     op = origin.computed.operation
     values = [_at(operand, lane) for operand in origin.operands]
     result = _at(origin.result, lane)
@@ -643,10 +643,9 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
             f"{_number(largest_finite(kind))}; it becomes {_number(result)}"
         )
     what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
-    limit = ""
-    if origin.kind == "infinity" and not _is_pole(op, values):
-        limit = f": {type_name(kind)} holds at most {_number(largest_finite(kind))}"
-    return f"{_expression(origin, lane, values)} is {what}{limit}"
+    is_overflow = origin.kind == "infinity" and not _is_pole(op, values)
+    limit = f"overflows: {type_name(kind)} holds at most {_number(largest_finite(kind))}"
+    return f"{_expression(origin, lane, values)} {limit if is_overflow else f'is {what}'}"
 
 
 def _is_pole(op: Operation, values: list[Any]) -> bool:

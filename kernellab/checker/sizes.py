@@ -275,7 +275,10 @@ class Sizes:
         given: dict[str, int] = {}
         check_mapping("sizes", ranges, '{"n": (1, None)}')
         if not ranges:
-            raise OptionError("sizes must name at least one parameter, got {}.")
+            raise OptionError(
+                "sizes must name at least one parameter, got {}.",
+                advice='Write sizes={"n": (1, None)}, for example.',
+            )
         for name, bounds in ranges.items():
             if name not in known:
                 raise OptionError(
@@ -999,7 +1002,7 @@ def launch_of_sizes(
     """
     if not callable(prepared.grid) and None in _fixed_grid(prepared, sizes):
         raise GridError(
-            f"The grid {prepared.sizes()} may be another for other sizes.",
+            f"The grid {prepared.sizes()} is fixed, but it may depend on the sizes.",
             advice="Pass the grid as a function of the parameters.",
         )
     rest = {name: size - sizes.ranges[name][0] for name, size in chosen.items()}

@@ -101,7 +101,9 @@ def run_file(file: Path) -> ModuleType:
     name = f"kernels_of_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
+        raise KernelLabError(
+            f"{file} is not a Python file.", advice="Pass a file whose name ends in .py."
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     # As `python FILE` does, so that the file finds its neighbors;

@@ -222,6 +222,8 @@ class _Process:
         elif not begun:
             ended = f"The worker process ended before it began ({how})."
         advice = "" if begun else _NOT_STARTED
+        if begun and code is not None and code >= 0:
+            advice = "Remove calls that end the process, such as os._exit(), and return a value."
         kind = WorkerLost if code in _KILLED or not begun else WorkerError
         return kind(
             f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing.",
@@ -363,7 +365,7 @@ class Forked(_Process, Generic[T]):
     def __init__(
         self,
         function: Callable[[], T],
-        who: str = "The function",
+        who: str = "",
         *,
         guarded: bool = False,
         watch: Callable[[], None] | None = None,
@@ -375,6 +377,7 @@ class Forked(_Process, Generic[T]):
             guarded: whether it runs others' code: no terminal, session or open file; bytes result.
             watch: called repeatedly during a wait; its error ends the copy.
         """
+        who = who or f"The function {getattr(function, '__name__', repr(function))!r}"
         super().__init__(who, guarded=guarded, watch=watch)
         printed = nameless_file(0, buffering=0)
         reading, writing = os.pipe()

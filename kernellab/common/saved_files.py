@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from kernellab.common.system import why_unreadable, without_collections
-from kernellab.common.text import shown
+from kernellab.common.text import counted, shown
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 
 MOST_DEPTH = 64
@@ -30,6 +30,9 @@ MOST_DEPTH = 64
 
 _LONGEST = 200
 """Characters of a place in a message: the names in it are the file's."""
+
+_LONGEST_SHOWN = 80
+"""Characters of a value in a message."""
 
 _LARGEST = 1e300
 """Of a number: sums and products of a few still are finite."""
@@ -66,18 +69,26 @@ class SavedData:
         """Where it is in the file, for a message; "" for all of the file."""
         return self._place[:_LONGEST]
 
-    def misfit(self, expected: str) -> SchemaError:
-        got = "" if isinstance(self._data, dict | list) else shown(self._data)
-        got = f", got {got}" if 0 < len(got) <= 80 and ":" not in expected else ""
+    def misfit(self, expected: str, *, shows_kind: bool = False) -> SchemaError:
+        """The error of a value that is not as expected, with the value; of a list or an object
+        its kind and size, if `shows_kind`.
+        """
+        if isinstance(self._data, dict | list):
+            kind = "a list" if isinstance(self._data, list) else "an object"
+            got = f"{kind} with {counted(len(self._data), 'item')}" if shows_kind else ""
+        else:
+            got = shown(self._data)
+            got = got if len(got) <= _LONGEST_SHOWN else f"{got[:_LONGEST_SHOWN]}..."
+        got = f", got {got}" if got and ":" not in expected and ", got " not in expected else ""
         return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}{got}")
 
     def _of(self, kind: type, expected: str) -> Any:
         if type(self._data) is not kind:
-            raise self.misfit(expected)
+            raise self.misfit(expected, shows_kind=True)
         return self._data
 
     def __getitem__(self, key: str) -> SavedData:
-        data = self._of(dict, "an object")
+        data = self._of(dict, "a JSON object")
         if key not in data:
             raise SchemaError(f"{SavedData(None, key, self).place} is missing")
         return SavedData(data[key], key, self)
@@ -88,7 +99,7 @@ class SavedData:
 
     def names(self) -> list[str]:
         """The keys of an object."""
-        return list(self._of(dict, "an object"))
+        return list(self._of(dict, "a JSON object"))
 
     def items(self) -> list[SavedData]:
         """The items of a list."""
@@ -98,12 +109,12 @@ class SavedData:
     def check_count(self, most: int) -> None:
         """Raise SchemaError if it is a list or an object with more items."""
         if isinstance(self._data, list | dict) and len(self._data) > most:
-            raise self.misfit(f"no more than {most:,} items, got {len(self._data):,}")
+            raise self.misfit(f"a value with at most {most:,} items", shows_kind=True)
 
     def parts(self, count: int) -> list[SavedData]:
         parts = self.items()
         if len(parts) != count:
-            raise self.misfit(f"a list of {count}")
+            raise self.misfit(f"a list of {counted(count, 'item')}", shows_kind=True)
         return parts
 
     def is_null(self) -> bool:
@@ -220,7 +231,7 @@ def pairs_of(data: SavedData, own: FromJson = _saved_value) -> dict[Any, Any]:
         try:
             pairs[value_of(key, own)] = value_of(value, own)
         except TypeError as error:
-            raise key.misfit("a key") from error
+            raise key.misfit("a value that can be a key of a dict", shows_kind=True) from error
     return pairs
 
 
@@ -352,7 +363,7 @@ class RecordReader:
             needed = sum(not field.is_optional for _, field in saved)
             if not isinstance(parts, list) or not needed <= len(parts) <= len(saved):
                 expected = f"{needed} or more" if needed < len(saved) else str(needed)
-                raise data.misfit(f"a list of {expected}")
+                raise data.misfit(f"a list of {expected} items", shows_kind=True)
         values = {}
         for number, ((name, (read, fits, _)), part) in enumerate(zip(saved, parts)):
             is_plain = fits is not None and fits(part)
@@ -538,9 +549,11 @@ def _check_regular(status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if stat.S_ISLNK(status.st_mode):
-        raise BadFile("must be a file, got a symbolic link")
+        raise BadFile("must be a regular file, got a symbolic link")
     if not stat.S_ISREG(status.st_mode):
-        raise BadFile("must be a regular file, got a pipe, a socket or a device")
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise BadFile(f"must be a regular file, got {kind}")
     if status.st_size > most:
         raise BadFile(f"must have at most {most:,} bytes, got {status.st_size:,}")
 
@@ -717,11 +730,11 @@ class Format:
         if type(version) is not int or version != self.version:  # True is 1
             writer = data.get("kernellab")
             raise ArchiveError(
-                f"{name!r} has version {version!r:.40} of the format, but this KernelLab "
-                f"({kernellab_version()}) reads version {self.version}.",
-                advice=f"KernelLab {writer!s:.40} wrote the file: load it with that version."
+                f"{name!r} uses format version {version!r:.40}, but KernelLab "
+                f"{kernellab_version()} reads only version {self.version}.",
+                advice=f"Load the file with KernelLab {writer!s:.40}, which wrote it."
                 if writer
-                else SAVE_AGAIN,
+                else f"Save the file again with KernelLab {kernellab_version()}.",
             )
         return SavedData(data)
 

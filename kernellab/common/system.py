@@ -316,15 +316,18 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool 
     return file
 
 
+_PATH = "Pass the path of a file as a string."
+
+
 def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     """Return a path that a user gave. Raises KernelLabError: of class `refused`: not a path; a
     number would be an open file.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
-        raise refused(f"path must be a str or a pathlib.Path, got {shown(path)}.")
+        raise refused(f"path must be a str or a pathlib.Path, got {shown(path)}.", advice=_PATH)
     if not text:
-        raise refused("path must name a file, got an empty string.")
+        raise refused("path must name a file, got an empty string.", advice=_PATH)
     if "\0" in text:
         raise refused(f"path must have no null character, got {shown(text)}.")
     try:

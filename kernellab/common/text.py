@@ -226,10 +226,13 @@ def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], examp
     except (TypeError, ValueError):  # a function with no signature to read
         return words
     if len(parameters) == 1 and parameters[0].name in names:
-        return f"{words} Here {parameters[0].name!r} is that dict, not the argument of this name."
+        return (
+            f"{words} The function's parameter {parameters[0].name!r} is that dict, not the "
+            "argument of the same name."
+        )
     positional = [
         parameter for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY
     ]
     if all(parameter.kind is parameter.VAR_KEYWORD for parameter in positional):
-        return f"{words} Here it takes keywords only."
+        return f"{words} The function takes no positional argument."
     return words

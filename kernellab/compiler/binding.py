@@ -158,6 +158,13 @@ _KINDS = {
     inspect.Parameter.VAR_KEYWORD: "for any number of keywords",
 }
 
+_REMEDIES = {
+    inspect.Parameter.POSITIONAL_ONLY: "Remove the '/' from the signature.",
+    inspect.Parameter.KEYWORD_ONLY: "Remove the '*' from the signature.",
+    inspect.Parameter.VAR_POSITIONAL: "Replace *{0} with {0}, and pass a tuple for it.",
+    inspect.Parameter.VAR_KEYWORD: "Replace **{0} with one parameter for each value.",
+}
+
 
 def _check_parameters(kernel: Any) -> None:
     """Refuse a kernel with parameters that Triton's front end ignores."""
@@ -166,8 +173,7 @@ def _check_parameters(kernel: Any) -> None:
             raise ArgumentError(
                 f"The parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}, and "
                 "Triton does not support such parameters.",
-                advice="Write the kernel's parameters without /, * and **; a tuple of tensors is "
-                "one parameter.",
+                advice=_REMEDIES[parameter.kind].format(name),
                 position=triton_api.parameter_position(kernel, name),
             )
 
@@ -436,17 +442,19 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
             "Convert it with .to(...).",
         )
     if isinstance(value, int):
-        return f"{shown(value)}, which does not fit into 64 bits.", ""
+        return f"{shown(value)}, which does not fit into 64 bits.", "Pass a smaller integer."
     if isinstance(value, complex):
         return f"the complex number {value}; Triton has no complex numbers.", "Pass its parts."
     if isinstance(value, type):
-        return f"the class {value.__qualname__}.", "Pass an object of it."
+        example = ", such as torch.empty(n)" if issubclass(value, torch.Tensor) else ""
+        kind = f"{value.__module__}.{value.__qualname__}".removeprefix("builtins.")
+        return f"the class {kind}, not an instance of it.", f"Pass an instance{example}."
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return (
         f"of type {kind}, which cannot be passed to a kernel ({refused}).",
         (
-            "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a "
-            "tl.constexpr parameter."
+            "Pass a tensor, a NumPy array, a number, None or a tuple of these, or declare the "
+            "parameter as tl.constexpr."
         ),
     )
 

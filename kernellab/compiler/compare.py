@@ -591,12 +591,12 @@ def definition_line(compilation: Compilation, source_map: SourceMap) -> int | No
 def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:
     """How the compilation differs from what was run: target, types, constants, options."""
     if subject.target != compilation.target:
-        yield f"target {subject.target}, and here {compilation.target}"
+        yield f"the target was {subject.target}, but is {compilation.target} here"
     ours, theirs = subject.specialization, compilation.specialization
     for name in {**ours.signature, **theirs.signature}:
         there, here = ours.signature.get(name), theirs.signature.get(name)
         if there != here:
-            yield f"{name} is {there}, and here {here}"
+            yield f"{name} was {there}, but is {here} here"
     names = list(ours.signature)
     for what, run, compiled in (
         ("constant", ours.constants, theirs.constants),
@@ -606,7 +606,7 @@ def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:
             there, here = run.get(path) or None, compiled.get(path) or None
             if there != here:
                 name = names[path[0]] if path[0] < len(names) else str(path)
-                yield f"{what} of {name}: {there}, and here {here}"
+                yield f"the {what} of {name} was {there}, but is {here} here"
     for name, value in subject.options.items():
         if name in compilation.options and compilation.options[name] != value:
-            yield f"{name}={value}, and here {name}={compilation.options[name]}"
+            yield f"{name} was {value}, but is {compilation.options[name]} here"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import triton
 
 from kernellab import triton_api
-from kernellab.common.text import called, shown
+from kernellab.common.text import called, counted, shown
 from kernellab.compiler.arguments import StatedType, annotated_type
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
@@ -151,10 +151,12 @@ def unwrap_kernel(
     if not isinstance(current, triton_api.JITFunction):
         _check_is_no_launch(kernel)
         raise ArgumentError(
-            f"{_described(kernel)} is not a Triton kernel.",
+            f"{_described(kernel)}, not a Triton kernel."
+            if isinstance(kernel, ModuleType)
+            else f"{_described(kernel)} is not a Triton kernel.",
             advice="Put @triton.jit (or @gluon.jit) above the function."
             if callable(kernel)
-            else "A kernel is a function under @triton.jit (or @gluon.jit).",
+            else "Pass a function decorated with @triton.jit (or @gluon.jit).",
         )
     if isinstance(current, InductorKernel):
         positional = current.arg_names[: len(args)]
@@ -172,8 +174,8 @@ def _first_config(autotuner: Any, args: Sequence[Any], keywords: Mapping[str, An
     if not configs:
         raise ArgumentError(
             f"The autotuner of {autotuner.base_fn.__name__!r} prunes all of its "
-            f"{len(autotuner.configs)} configs for these arguments.",
-            advice="early_config_prune in prune_configs_by must return at least one config.",
+            f"{counted(len(autotuner.configs), 'config')} for these arguments.",
+            advice="Return at least one config from early_config_prune in prune_configs_by.",
         )
     return configs[0]
 
@@ -215,7 +217,7 @@ def _check_is_no_launch(thing: Any) -> None:
 def _described(thing: Any) -> str:
     """Describe an object that was passed in place of a kernel, on one line, however large it is."""
     if isinstance(thing, ModuleType):
-        return f"The module {thing.__name__}"
+        return f"{thing.__name__} is a module"
     text = shown(thing)
     if callable(thing) or ("\n" not in text and len(text) <= _MOST_SHOWN):
         return text

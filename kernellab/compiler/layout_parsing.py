@@ -15,7 +15,7 @@ from kernellab.records.layouts.constructors import misspelled_error, misspelling
 from kernellab.triton_api.layouts import TileType, layouts_of
 
 _SPELLING = (
-    'Encodings are spelled as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], '
+    'Write the encoding as TTGIR prints it, not its alias: "#ttg.blocked<{sizePerThread = [1, 4], '
     '...}>".'
 )
 _MOST_ELEMENTS = 1 << 20
@@ -55,9 +55,9 @@ def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
     misspelled = "" if unknown else misspelling(encoding, words)
     if misspelled:
         return misspelled_error(encoding, misspelled, f"Triton says: {words}.")
-    wrong_syntax = unknown or re.search(r"alias|expected ['a-z]|unbalanced|unknown", words)
+    wrong_syntax = unknown or re.search(r"alias|(?<!but )expected ['a-z]|unbalanced|unknown", words)
     return LayoutError(
-        f"Triton refuses {encoding} for a tile of {sizes(shape)}: {words}.",
+        f"Triton rejects {encoding} for a tile of {sizes(shape)}: {words}.",
         advice=_SPELLING if wrong_syntax else "",
     )
 

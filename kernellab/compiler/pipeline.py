@@ -104,15 +104,17 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         try:
             text = regular_bytes(path).decode()
         except (OSError, BadFile) as error:
-            why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
             raise errors.ArgumentError(
-                f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
-                advice="Pass the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
-                "the path of a file with such a text.",
+                why_unreadable(path, error)
+                if isinstance(error, OSError)
+                else f"{str(given)!r} {error}.",
+                advice="Pass a kernel, the path of an existing IR file, or the IR itself as a "
+                "string (TTIR, TTGIR, LLVM IR, PTX or AMDGCN).",
             ) from error
         except UnicodeDecodeError as error:
             raise errors.ArgumentError(
-                f"{str(given)!r} is not a text file: it is binary."
+                f"{str(given)!r} is not a text file: it is binary.",
+                advice="Pass a file with TTIR, TTGIR, LLVM IR, PTX or AMDGCN.",
             ) from error
         file, suffix = str(path), path.suffix
     if language is None:

@@ -112,10 +112,14 @@ def register_pass(
     """
     if not callable(rewrite) and not isinstance(rewrite, RewritePattern):
         raise OptionError(
-            f"register_pass takes a function or a RewritePattern, got {shown(rewrite)}."
+            f"register_pass takes a function or a RewritePattern, got {shown(rewrite)}.",
+            advice="Pass a function of the module.",
         )
     if not isinstance(after, str):
-        raise OptionError(f"After must be the label of a pass, got {shown(after)}.")
+        raise OptionError(
+            f"after must be the label of a pass, got {shown(after)}.",
+            advice='Write after="ttgir.coalesce", for example.',
+        )
     check_duration("seconds", seconds, 600)
     given = kernels if isinstance(kernels, list | tuple | set) else (kernels,)
     names = tuple(str(getattr(kernel, "__name__", kernel)) for kernel in given)
@@ -216,8 +220,8 @@ def _placed(
         before = find_passes(added.after, calls)[0]
         if before.stage not in _STAGES:
             raise OptionError(
-                f"{added.name} is registered after {before.label}, and registered passes run in "
-                f"{' and '.join(_STAGES)}.",
+                f"{added.name} is registered after {before.label}, but registered passes run "
+                f"only in {', '.join(_STAGES)}.",
                 advice="Register it after the last pass of ttgir.",
             )
         place = calls.index(before)

@@ -455,7 +455,7 @@ def sides_of(
         if isinstance(function, FunctionSide):
             if not isinstance(kernel, KernelSide):
                 raise ArgumentError(
-                    "Neither of the two is a kernel.",
+                    f"One of the two sides must be a kernel, got {left.name} and {right.name}.",
                     advice="Compare a kernel with another kernel or with a function of torch.",
                 )
             function.takes_arguments_of(kernel)

@@ -230,7 +230,7 @@ def tracers(
     if isinstance(function, type) or not callable(function):
         raise ArgumentError(
             f"function must be callable, got {type(function).__name__}.",
-            advice="Pass a function as to torch.jit.trace, followed by its arguments.",
+            advice="Pass a function and its arguments, as for torch.jit.trace.",
         )
     if again is not None and not isinstance(again, tuple | list):
         raise ArgumentError(

@@ -438,7 +438,7 @@ def traced(sent: Sent) -> list[Traced]:
             expected = _seen(function, bound, calls)
         except Exception as error:  # the user's function may raise anything
             raise ArgumentError(
-                f"The function itself fails with these arguments: {_words(error)}",
+                f"The function fails with these arguments, without a tracer: {_words(error)}",
                 advice="Pass arguments, and others as again=(...), that it accepts.",
             ) from error
         return [_row_of_tracer(name, tracer, sent, expected) for name, tracer in TRACERS.items()]

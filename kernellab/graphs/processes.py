@@ -95,7 +95,7 @@ def call_in_copy(function: str, *arguments: Any) -> Any:
     try:
         return Forked(called, WHO).result(SECONDS)
     except OSError as error:  # the system starts no process
-        raise WorkerLost(f"The process that captures could not be started: {error}") from error
+        raise WorkerLost(f"The process that captures a graph cannot start: {error}") from error
 
 
 def _alone(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -140,10 +140,11 @@ def shipped(
             return pickling.send(_WithCells(things), keep_devices=keep_devices)
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
-            f"{what!r} cannot be sent to the process that captures: "
+            f"{what!r} cannot be sent to the process that captures the graph: "
             f"{type(error).__name__}: {error}",
             advice=(
-                "It, its arguments and what it refers to must be picklable: no open files or locks."
+                "The function, its arguments and the variables that it uses must be picklable. "
+                "Remove open files and locks from them."
             ),
         ) from error
 

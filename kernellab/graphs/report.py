@@ -189,12 +189,15 @@ class CapturedCall(GivenCall):
 
     def check_has_values(self, what: str) -> None:
         """Raise ArgumentError if a tensor has no values, which the report's method `what` needs."""
-        from kernellab.torch_api.fx_graphs import has_values
+        from kernellab.torch_api.fx_graphs import is_empty, tensors_of
 
-        if not has_values(self.function, self.args, self.keywords):
+        tensors = tensors_of(self.function, self.args, self.keywords)
+        for tensor in filter(is_empty, tensors):
+            kind = "meta" if tensor.device.type == "meta" else "fake"
             raise ArgumentError(
-                f"{what} needs the values of all tensors, but one is a meta or a fake tensor.",
-                advice="Pass tensors and parameters with values to kernellab.graph.",
+                f"{what} needs the values of all tensors, but one of shape {tuple(tensor.shape)} "
+                f"is a {kind} tensor.",
+                advice="Pass tensors and parameters with data to kernellab.graph.",
             )
 
     def timed(self, function: str, rounds: int) -> Speedups:

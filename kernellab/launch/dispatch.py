@@ -321,8 +321,8 @@ def _check_completion(kernel: JITFunction, options: RunOptions) -> None:
     """Raise OptionError if operations are to complete late in IR that has no asynchronous ones."""
     if options.completes_late and not options.stage.startswith("ttgir"):
         raise OptionError(
-            f"completion={options.completion!r} is for TTGIR, and stage={options.stage!r}: "
-            "in TTIR nothing is asynchronous.",
+            f"completion={options.completion!r} needs stage='ttgir', got stage={options.stage!r}: "
+            "TTIR has no asynchronous operations.",
             advice='Pass stage="ttgir", or remove completion=.',
             position=triton_api.definition_of(kernel),
         )

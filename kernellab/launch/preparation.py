@@ -127,11 +127,9 @@ class ResolvedArguments:
             except _Unusable as unusable:
                 what, advice = unusable.what, unusable.advice
                 if isinstance(value, tuple):
-                    what = "a tuple with a tensor that has none"
-                    advice = "Pass plain tensors in it."
+                    what = f"a tuple with {unusable.what}"
                 raise ArgumentError(
-                    f"Argument {name!r} of {kernel.__name__!r} is {what}. A kernel takes tensors "
-                    "whose elements are in one block of memory.",
+                    f"Argument {name!r} of {kernel.__name__!r} is {what}.",
                     advice=advice,
                     position=triton_api.parameter_position(kernel, name)
                     if name in kernel.arg_names
@@ -227,13 +225,13 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
     layout = str(tensor.layout).removeprefix("torch.")
     if is_nested:
         return _Unusable(
-            f"a nested tensor (layout {layout})",
+            f"a nested tensor (layout {layout}), whose elements are not in one block of memory",
             "Pass its values and its offsets as separate tensors: x.values(), x.offsets(); "
             "or x.to_padded_tensor(0.0).",
         )
     if tensor.layout is not torch.strided:
         return _Unusable(
-            f"a tensor in the layout {layout}",
+            f"a tensor in the layout {layout}, whose elements are not in one block of memory",
             f"Pass x.to_dense(), or its parts: {_PARTS.get(layout, '')}x.values().",
         )
     if tensor.is_neg():
@@ -554,9 +552,9 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
         return
     names = ", ".join(options.changed()) or "stage, order, seed, bounds and completion"
     raise OptionError(
-        f"Only the interpreter has the options {names}, and this launch of {kernel.__name__!r} "
-        "runs on the GPU.",
-        advice="Omit this option, or move the tensors to the CPU.",
+        f"Only the interpreter supports {names}, but this launch of {kernel.__name__!r} runs on "
+        "the GPU.",
+        advice=f"Remove {names}, or move the tensors to the CPU.",
         position=triton_api.definition_of(kernel),
     )
 

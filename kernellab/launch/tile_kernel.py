@@ -395,9 +395,9 @@ def run(
     emulated = emulated_for(inside) if target is None else parse_target(target)
     if target is not None and goes_to_gpu(inside, args, keywords):
         raise OptionError(
-            f"Only the interpreter has the option target, and this launch of {inside.__name__!r} "
-            "runs on the GPU.",
-            advice="Omit this option, or move the tensors to the CPU.",
+            f"Only the interpreter supports target, but this launch of {inside.__name__!r} runs on "
+            "the GPU.",
+            advice="Remove target, or move the tensors to the CPU.",
         )
     with launched_with(kernel, config):
         if isinstance(inside, TileKernel):

@@ -120,7 +120,7 @@ def tiletune(
       %%tiletune --plot heatmap
       autotuned_matmul[grid](a, b, c, M, N, K)
     """
-    advice = "Its last line is the launch to tune, as in add[grid](x, y, z, n)."
+    advice = "Write the launch to tune as its last line, such as add[grid](x, y, z, n)."
     launch = magic.read_launch(cell, magic.run_above_last(cell, "launch", advice))
     own = magic.stated(
         space=dict(space) or None, key=key, target=target, gpus=gpus, seconds=seconds,
@@ -198,7 +198,7 @@ def tilegraph(
       model(x)
     """
     called = magic.run_above_last(
-        cell, "call", "Its last line is the call to open, as in model(x)."
+        cell, "call", "Write the call to open as its last line, such as model(x)."
     )
     above = cell.body.rpartition(called)[0].count("\n") + 1
     place = replace(cell.place, line=cell.place.line + above, column=0)

@@ -171,7 +171,7 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
 def _not_imported(match: re.Match[str], place: _Place) -> str:
     module = _IMPORTS.get(match[1])
     if module:
-        return f"Write {module} first."
+        return f"Run `{module}` in an earlier cell."
     if hasattr(triton.language, match[1]):
         return f"Write tl.{match[1]}."
     return nearest(match[1], [name for name in place.names if not name.startswith("_")])

@@ -339,7 +339,7 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
     if isinstance(tree, ast.Name | ast.Constant):
         raise OptionError(
             f"{line.magic}: {text.strip()!r} is not a call.",
-            advice="The cell's last line is the call to open, as in model(x).",
+            advice="Write the call to open as the cell's last line, such as model(x).",
             position=line.place,
         )
     _refuse_unknown_names(tree, line)

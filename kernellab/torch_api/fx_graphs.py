@@ -318,10 +318,12 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def has_values(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether all tensors of a call have values: none is on the meta device, or fake."""
-    return not any(
-        tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
-        for tensor in tensors_of(function, args, keywords)
-    )
+    return not any(map(is_empty, tensors_of(function, args, keywords)))
+
+
+def is_empty(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no values: it is on the meta device, or fake."""
+    return tensor.is_meta or isinstance(tensor, _fakes.FakeTensor)
 
 
 def on_meta(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:

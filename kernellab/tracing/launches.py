@@ -401,7 +401,7 @@ def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
     now = triton_api.source_now(kernel)
     if now is not None and now != "".join(kernel.raw_src):
         return [
-            f"{name} was redefined after this trace was recorded; the lines shown are those that "
+            f"{name!r} was redefined after this trace was recorded; the lines shown are those that "
             "ran."
         ]
     return steps.changed_sources(sources)

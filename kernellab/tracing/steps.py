@@ -236,7 +236,7 @@ class Access:
         """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)", or with gaps."""
         target = self._target
         if not self.has_elements:
-            return f"{target}: {self.lane_count:,} tile elements, whose addresses were not recorded"
+            return f"{target}: {self.lane_count:,} elements; their addresses were not recorded"
         runs, lanes = self.runs(), self.lane_count
         elements = numpy.zeros(0, numpy.int64) if runs is not None else self.elements
         on = lanes if runs is not None else elements.size

@@ -296,8 +296,8 @@ class StoredValue:
                 f"Only a summary of this value was kept: {self.type_text()}, {self.text()}, "
                 f"{self.nbytes:,} bytes.",
                 advice=(
-                    "A variable's value is computed again by trace.at(step); kernellab.trace(..., "
-                    f"exact_bytes={self.nbytes}) keeps it."
+                    "Call trace.at(step), which computes a variable again, or keep the value: "
+                    f"kernellab.trace(..., exact_bytes={self.nbytes})."
                 ),
             )
         return self.as_value(self._array())

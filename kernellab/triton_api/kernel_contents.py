@@ -355,7 +355,7 @@ def pack(value: Any) -> bytes:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
             f"The argument cannot be sent to another process: {error}",
-            advice="Your own functions and objects must be importable in that process.",
+            advice="Define functions and classes in a module that the other process can import.",
         ) from error
 
 

@@ -123,7 +123,7 @@ def _stated(stated: Any, shape: Shape, type: TileType) -> Layout:
     covered = _covered((*offsets, *_bases(blocks)), len(shape))
     if covered != shape:
         raise LayoutError(
-            f"{type.encoding} is for a tile of {sizes(covered)}, and this one is {sizes(shape)}."
+            f"{type.encoding} is for a {sizes(covered)} tile, got a {sizes(shape)} tile."
         )
     return SharedLayout(
         shape,

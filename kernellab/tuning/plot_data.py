@@ -311,7 +311,7 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
     keys = {tuple(tuning.key) for tuning in every}
     if len(keys) != 1 or len(next(iter(keys))) != 1:
         raise ArgumentError(
-            "A plot over sizes needs sweeps that all have one key, the same one, got "
+            "A plot over sizes needs sweeps that all have the same single key, got "
             f"{'; '.join(sorted(', '.join(key) or 'no key' for key in keys)) or 'no key'}.",
             advice='Sweep each size with key="n", and pass the sweeps to kernellab.Tunings([...]).',
         )

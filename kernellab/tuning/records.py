@@ -104,13 +104,15 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
         source: the source in the file, if any.
         then: what the user calls next, such as ".show()".
     """
-    place = "" if source is None else f", the one of {source.place}"
+    place = "" if source is None else f", which is defined at {source.place},"
     # A reader may copy the advice: of the file, it contains nothing but names.
     name = kernel if kernel.isidentifier() else "kernel"
     module = "" if source is None else source.module
     is_named = all(part.isidentifier() for part in module.split("."))
-    imported = f"from {module} import {name}; " if is_named else ""
-    return f"Pass the kernel{place}: {imported}tuning.with_kernel({name}){then}."
+    if not is_named:
+        return f"Pass the kernel{place.rstrip(',')}: tuning.with_kernel({name}){then}."
+    imported = f"from {module} import {name}; tuning.with_kernel({name}){then}"
+    return f"Import the kernel{place} and pass it: {imported}."
 
 
 def differs(left: KernelSource | None, right: KernelSource | None) -> bool:

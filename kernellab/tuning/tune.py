@@ -372,10 +372,10 @@ def _pruned(
     kept = [config for config in configs if not _is_pruned(prune, config, given)]
     if not kept:
         raise ArgumentError(
-            f"prune leaves out every config ({len(configs)}).",
+            f"prune rejected all configs ({len(configs)} of {len(configs)}).",
             advice=(
-                "prune is called with one dict of all arguments and returns True to leave a config "
-                f"out: {_PRUNING}."
+                "prune receives one dict of all arguments, and must return True only for the "
+                f"configs to leave out: {_PRUNING}."
             ),
         )
     return kept

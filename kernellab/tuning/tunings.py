@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 import numpy
 import torch
 
-from kernellab.common.arguments import listed, plain_scalar
+from kernellab.common.arguments import is_real, listed, plain_scalar
 from kernellab.common.text import called_with_a_dict, counted, shown, what_it_raised
 from kernellab.compiler.arguments import format_argument
 from kernellab.compiler.binding import BoundCall
@@ -317,7 +317,8 @@ def work_given(
 def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float | None:
     if given is None or (callable(given) and not values):
         return None
-    example = f"{name}=lambda a: 4 * a['n']"
+    number = next((each for each, value in values.items() if is_real(value)), "n")
+    example = f"{name}=lambda a: 4 * a['{number}']"
     advice = (
         f"Pass a number, or a function that is called with one dict of all arguments: {example}."
     )
@@ -325,7 +326,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         amount: Any = plain_scalar(given(values) if callable(given) else given)
     except Exception as error:  # a function of the user's
         raise ArgumentError(
-            what_it_raised(f"The function {name}=", error),
+            what_it_raised(name, error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,
         ) from error
     if (
@@ -334,7 +335,8 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         or not 0 <= amount <= sys.float_info.max
     ):
         raise ArgumentError(
-            f"{name}= must give a non-negative number, got {amount!r}.", advice=advice
+            f"{name} must be, or return, a non-negative number, got {amount!r}.",
+            advice=advice,
         )
     return float(amount)
 

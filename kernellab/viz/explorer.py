@@ -53,8 +53,8 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
     raise ArgumentError(
         f"The explorer cannot show a value of type {type(given).__name__}.",
         advice=(
-            "It shows what kernellab.check, kernellab.accesses, kernellab.profile and "
-            "kernellab.read_ncu give: Findings, Accesses, Profile, SampledCode."
+            "Pass what kernellab.check, kernellab.accesses, kernellab.profile or "
+            "kernellab.read_ncu returns: Findings, Accesses, Profile or SampledCode."
         ),
     )
 
@@ -78,9 +78,10 @@ def check_subject(
         )
     if subject is not None and not is_defined_alike(subject, compilation):
         raise ArgumentError(
-            f"{what} belong to another definition of {kernel!r} than this compilation: the source "
-            "lines differ.",
-            advice="Call kernellab.check, accesses or profile again, or compile the kernel again.",
+            f"{what} and this compilation come from different definitions of {kernel!r}: their "
+            "source lines differ.",
+            advice="Compile the kernel again, or record the results again with kernellab.check, "
+            "kernellab.accesses or kernellab.profile.",
             position=subject.definition,
         )
 
@@ -214,7 +215,7 @@ def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Ann
         unequal = list(differences(accesses.subject, compilation))
         if unequal:
             raise ArgumentError(
-                f"The accesses were counted for another compilation of {accesses.kernel!r}: "
+                f"The accesses were counted for a different compilation of {accesses.kernel!r}: "
                 f"{'; '.join(unequal)}.",
                 advice=(
                     "Compile with the arguments, options and target of the launch that was counted."

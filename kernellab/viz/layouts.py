@@ -12,7 +12,7 @@ from typing import Literal
 from kernellab.common.arguments import is_one_of
 from kernellab.common.text import counted, shown
 from kernellab.compiler.analyses.records import Conversion, Conversions, Layouts, TileLayout
-from kernellab.errors import ArgumentError, LayoutError, suggestion
+from kernellab.errors import ArgumentError, LayoutError, nearest
 from kernellab.records.layouts import (
     Layout,
     Move,
@@ -238,8 +238,11 @@ def check_drawable(layout: Layout) -> None:
 def check_color(by: str | None, offered: Collection[str]) -> None:
     """Raise LayoutError for what a picture cannot be colored by; None leaves the choice open."""
     if by is not None and not is_one_of(by, offered):
-        advice = suggestion(by, offered, "It can be colored by")
-        raise LayoutError(f"by={shown(by)} is not a color of this picture.", advice=advice)
+        choices = ", ".join(f'"{name}"' for name in offered)
+        raise LayoutError(
+            f"by must be one of {choices}, got {shown(by)}.",
+            advice=nearest(by, offered) or f'Write by="{next(iter(offered))}", for example.',
+        )
 
 
 def tile_title(tile: TileLayout, layout: Layout) -> str:
@@ -420,5 +423,5 @@ def _check_comparable(layouts: Sequence[Layout]) -> None:
             raise LayoutError(
                 f"A layout of {sizes(other.shape)} cannot be compared with one of "
                 f"{sizes(first.shape)}.",
-                advice="Both have to lay out the same tile.",
+                advice="Compare layouts of tiles with the same shape.",
             )

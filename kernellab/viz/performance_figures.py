@@ -108,7 +108,7 @@ def tunings_plot(
     if not is_one_of(kind, ["sizes"]):
         raise ArgumentError(
             f"Several sweeps have no plot of kind {shown(kind)}.",
-            advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
+            advice='Pass kind="sizes", or plot a single sweep: tunings[0].plot("times").',
         )
     return TuningPlot(lines_data(tunings, y, beside(others)), _draw_lines)
 

@@ -102,6 +102,6 @@ def _check_options(
     for name in options:
         if name not in taken:
             raise OptionError(
-                f"The {what} of {type(record).__name__} takes no {name!r}.",
-                advice=suggestion(name, taken, "It takes") if taken else "It takes no options.",
+                f"The {what} of {type(record).__name__} has no option {name!r}.",
+                advice=suggestion(name, taken, "Its options are") if taken else f"Remove {name}=.",
             )

@@ -96,9 +96,9 @@ def _list(name: str, rows: Sequence[tuple[str]]) -> Table:
 
 
 def _title(trace: Trace, step: Step) -> str:
-    of_fault = " (the fault)" if trace.fault and step.number == trace.fault.step else ""
+    of_fault = ", the fault" if trace.fault and step.number == trace.fault.step else ""
     unit = "operation" if trace.facts.operations else "step"
-    return f"{unit} {step.number} of 0 to {len(trace) - 1:,}{of_fault}"
+    return f"{unit} {step.number}{of_fault} ({unit}s 0 to {len(trace) - 1:,})"
 
 
 def _where(step: Step) -> str:
@@ -157,8 +157,8 @@ def _range(trace: Trace, name: str, step: Step) -> str:
         return summarize(trace.memory(name, step)).range_text
     except NotRecorded:
         lost = trace.step_not_kept(name, step.number + 1, step.number + 1)
-        since = "" if lost is None else f", not known from {lost:,} on"
-        return f"{trace.contents_before(name, 0).summary.range_text} at first{since}"
+        since = "" if lost is None else f", unknown from step {lost:,} on"
+        return f"{trace.contents_before(name, 0).summary.range_text} initially{since}"
 
 
 # Requests for what the data left out to stay small

@@ -471,7 +471,7 @@ class _Maker:
                 elements, why = small_picture(small.picture, self._bytes), _TOO_MANY
             self._followed[name] = small
         if name in self._lost and elements is None:
-            words = f"{words} at first, not known from {self._lost[name]:,} on"
+            words = f"{words} initially, unknown from step {self._lost[name]:,} on"
         kind = f"{argument.dtype}{index_text(shape)}"
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
 

@@ -93,10 +93,10 @@ def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
         return Diagnostic(
             "error",
             "other-parameters",
-            f"{kernel.__name__} has the parameters {', '.join(own)}, but the exercise passes "
-            f"{', '.join(exercise.parameters)}",
+            f"the signature of {kernel.__name__!r} differs from the stub's: its parameters are "
+            f"{', '.join(own)}, but the exercise passes {', '.join(exercise.parameters)}",
             definition_of(kernel),
-            advice=f"Define the kernel as the stub does: {exercise.first_line}",
+            advice=f"Restore the signature: {exercise.first_line}",
         )
     for function in (kernel, *reachable_functions(kernel)):
         place = definition_of(function)

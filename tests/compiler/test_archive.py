@@ -166,7 +166,7 @@ def test_another_version(saved, messages) -> None:
     saved.write_text(json.dumps(data))
     message = refusal(saved)
     assert message == messages
-    assert f"reads version {FORMAT.version}" in message
+    assert f"reads only version {FORMAT.version}" in message
     assert "9.9.9" in message
 
 

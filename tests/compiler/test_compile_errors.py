@@ -96,6 +96,7 @@ def test_ptxas_errors_point_at_the_kernels_line(messages):
 def test_a_failing_verifier_gives_mlirs_own_words(messages):
     error: Any = refusal(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
     assert error.problem == messages
+    assert "pack=3 does not divide the 64 elements" in error.advice
     line, _ = faulty_line("bad_packing")
     assert (error.position.file, error.position.line) == (str(faulty.__file__), line)
     assert isinstance(error.__cause__, RuntimeError)

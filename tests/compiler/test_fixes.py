@@ -303,6 +303,11 @@ MISTAKES = {
         "tl.store(y_ptr + i, i & -0x10000)"),
     "a pointer cast to a number": ("tl.store(y_ptr + i, tl.rand(y_ptr.to(tl.int32), i))",
         "tl.store(y_ptr + i, tl.rand(tl.load(y_ptr).to(tl.int32), i))"),
+    "inline assembly that packs three": (
+        'v = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 3)\n'
+        "tl.store(y_ptr + i, v)",
+        'v = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)\n'
+        "tl.store(y_ptr + i, v)"),
 }  # fmt: skip
 """Name -> the wrong lines of a kernel after its head, or the whole of it, and the right ones: fixed
 as the advice says, or "" where that lies outside the kernel."""

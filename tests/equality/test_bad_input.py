@@ -174,7 +174,7 @@ ANSWERS: dict[str, tuple[Callable[..., Any], Any, str, str]] = {
     "no result of the function": (lambda: softmax(lambda: None), ArgumentError, "no tensor", ""),
     "unknown parameters": (lambda: softmax(lambda a, b, c: a), ArgumentError, "x_ptr", ""),
     "tensors that do not fit": (lambda: softmax(torch.mm), ArgumentError, "x_ptr", ""),
-    "no kernel": (lambda: kernellab.equal(torch.add, torch.sub), ArgumentError, "Neither", ""),
+    "no kernel": (lambda: kernellab.equal(torch.add, torch.sub), ArgumentError, "a kernel", ""),
     # options
     "no seeds": (lambda: beside(torch.abs, seeds=0), OptionError, "seeds", ""),
     "unknown rounding": (lambda: beside(torch.abs, rounding="keep"), OptionError, "rounding", ""),

@@ -68,7 +68,7 @@ def test_the_trace_can_be_kept_and_asked(lab) -> None:
         "(np.float32(31.5), 7)"
     )
     shown = lab.run("t.show(8)").still["text/plain"]
-    assert "step 8 of 0 to 11" in shown
+    assert "step 8 (steps 0 to 11)" in shown
     assert "called from Cell In[3], line 11" in shown
     listed = lab.run("[t]")
     assert listed.result is not None

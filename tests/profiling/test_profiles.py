@@ -115,7 +115,7 @@ def test_a_timeline_is_a_chrome_trace(tmp_path) -> None:
         ("tt.load", 0, 1), ("tt.load", 0, 0.4), ("tt.store", 1.5, 0.5),
     ]  # fmt: skip
     assert made.timeline()._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(OptionError, match="program=7"):
+    with pytest.raises(OptionError, match="program 7"):
         made.timeline(program=7)
     with pytest.raises(ProfileError, match="no events"):
         made_profile(events=None).timeline()

@@ -192,7 +192,7 @@ def test_an_empty_session_and_an_empty_launch() -> None:
         (
             lambda: kernellab.profile(backend="interpreter", mode="pcsampling").start(),
             ProfileError,
-            "Proton's",
+            "options of Proton",
         ),
     ],
 )

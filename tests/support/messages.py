@@ -55,7 +55,7 @@ VARYING = (
     (re.compile(r"\b(process|Breakpoint) \d+"), r"\1 NUMBER"),
     (re.compile(r", [0-9a-f]{8}>"), ", DIGEST>"),
     (re.compile(r"(The notebook has these [a-z ]+:) [\w, ]+"), r"\1 NAMES"),
-    (re.compile(r"(Triton(?: says| refuses .* for a tile of [\dx]+|'s error):).*"), r"\1 REASON"),
+    (re.compile(r"(Triton(?: says| rejects .* for a tile of [\dx]+|'s error):).*"), r"\1 REASON"),
     (re.compile(r"(or the label of a pass:).*"), r"\1 LABELS"),
     (re.compile(r"(is cut off or damaged:) (Bad |Error -|Overlapped |File ).*"), r"\1 REASON"),
     (re.compile(r"(?m)^(.{200}).{100,}(.{100})$"), r"\1 ... \2"),

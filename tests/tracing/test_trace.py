@@ -397,7 +397,7 @@ def test_a_fault_ends_the_trace_and_is_in_it() -> None:
     assert found[-1].changed == {}
     text = found.show().text()
     assert "stopped by a fault" in text
-    assert "step 7 of 0 to 7 (the fault)" in text
+    assert "step 7, the fault (steps 0 to 7)" in text
 
 
 def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:
@@ -423,7 +423,7 @@ def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:
     assert not y[32:].any()
     text = found.show().text()
     assert "Program (2, 0, 0) is traced too: the fault is in it" in text
-    assert f"step {len(found) - 1} of 0 to {len(found) - 1} (the fault)" in text
+    assert f"step {len(found) - 1}, the fault (steps 0 to {len(found) - 1})" in text
     assert "program (2, 0, 0) · " in text
 
 

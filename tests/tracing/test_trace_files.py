@@ -237,7 +237,7 @@ def test_memory_follows_so_many_writes(x_and_made, tmp_path, messages, raised) -
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
     raised(NotRecorded, trace.memory, "x")
     assert " ".join(trace.show().data.notes) == messages
-    assert "0 at first" in trace.show(step=1999).text()
+    assert "0 initially" in trace.show(step=1999).text()
 
 
 @pytest.mark.slow

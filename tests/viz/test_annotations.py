@@ -220,8 +220,8 @@ def test_evidence_of_an_earlier_definition_is_refused(raised) -> None:
 def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(raised) -> None:
     wider = compiled(evidenced.thinned, **case.launch(step=2), num_warps=8, record="stages")
     caught = raised(ArgumentError, show, wider, case.counted(), match="of 'thinned'")
-    assert "constant of STEP: 4, and here 2" in caught.problem
-    assert "num_warps=4, and here num_warps=8" in caught.problem
+    assert "the constant of STEP was 4, but is 2 here" in caught.problem
+    assert "num_warps was 4, but is 8 here" in caught.problem
     assert side_of(wider, case.checked()).notes, "findings are of the kernel"
 
 

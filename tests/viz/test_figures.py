@@ -204,7 +204,7 @@ def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
 
 def test_a_target_without_tensor_memory_says_so() -> None:
     memory = of_corpus("matmul", "sm_90").tensor_memory()
-    assert "have tensor memory, not sm_90" in memory.plot().svg()
+    assert "sm_90 has no tensor memory" in memory.plot().svg()
     assert memory.table().empty
     assert memory.busiest_operation is None
 

@@ -24,7 +24,7 @@ def test_html_and_text_say_the_same(trace) -> None:
     view = trace.show(7)
     page, text = Page(view.still_html()), view.text()
     for words in (
-        "step 7 of 0 to 17", "total.py, line 4", "iteration 1 of for k in range(n)",
+        "step 7 (steps 0 to 17)", "total.py, line 4", "iteration 1 of for k in range(n)",
         "x = load(x_ptr + 8 * k)", "float32[8]", "8 .. 15", "n = 3",
         "load of x_ptr: elements 8 to 15 (8 of 8 tile elements)",
     ):  # fmt: skip
@@ -60,7 +60,7 @@ def test_the_fault_is_what_is_shown_first(tmp_path: Path) -> None:
     events.run()
     fault = TracedFault("OutOfBounds", "load out of bounds: x_ptr[24]", None, 12)
     view = events.trace(fault).show()
-    assert "step 12 of 0 to 17 (the fault)" in view.text()
+    assert "step 12, the fault (steps 0 to 17)" in view.text()
     for words in (view.text(), Page(view.still_html()).words):
         assert re.search(
             r"stopped by a fault\s+OutOfBounds: load out of bounds: x_ptr\[24\]", words

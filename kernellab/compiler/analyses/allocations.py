@@ -333,7 +333,8 @@ def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
     compilation = opened.compilation
     if not has_tensor_memory(compilation.target):
         absence = (
-            f"Only GPUs of compute capability 10 have tensor memory, not {compilation.target}."
+            f"{compilation.target} has no tensor memory: compile for compute capability 10.x, such "
+            "as sm_100."
         )
         return TensorMemory((), 0, "", compilation.kernel, absence=absence)
     allocated = compilation.first_pass("allocate_tensor_memory")

@@ -444,7 +444,7 @@ def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterat
 def _code_of(known: Mapping[str, Section], name: str) -> bytes:
     section = known.get(f".text.{name}")
     if section is None:
-        raise CompileError(f"The SASS is not this cubin's, which has no code of {name[:60]!r}.")
+        raise CompileError(f"The SASS has code of {name[:60]!r}, which this cubin does not have.")
     return section.content
 
 

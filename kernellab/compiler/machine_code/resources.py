@@ -239,7 +239,7 @@ def check_needs(
         if limit is not None and needed > limit:
             words = triton_api.OutOfResources(needed, limit, resource)
             error = CompileError(
-                f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has "
+                f"{kernel.__name__!r} needs {needed:,} {what} per program, but {target} has "
                 f"{limit:,}. A launch raises Triton's error: {words}",
                 advice=report() if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),

@@ -222,14 +222,15 @@ def _error(
                 **where,
             )
         case BufferOutsideAllocation():
-            buffers = f"shared memory that has buffers 0 to {fault.extent - 1}"
-            return KernelFault(f"buffer {fault.index} of {buffers}", position=position, **where)
+            buffers = f"this shared memory has buffers 0 to {fault.extent - 1}"
+            what = f"buffer {fault.index} does not exist: {buffers}"
+            return KernelFault(what, position=position, **where)
         case ExtraArrivals():
             arrivals = counted(fault.count, "arrival")
             what = f"the barrier counts {arrivals} in each phase, and this arrival exceeds it"
             advice = (
-                "A wait for the phase before is missing, or the count is too small: "
-                "mbarrier.expect and tcgen05_commit are arrivals too."
+                "Wait for the previous phase first, or raise the count: mbarrier.expect and "
+                "tcgen05_commit count as arrivals."
             )
             return ExtraArrival(what, advice=advice, position=position, **where)
         case NoBarrier():
@@ -237,7 +238,7 @@ def _error(
             if fault.in_use:
                 what = "the barrier is invalidated while an operation will still arrive there"
             elif fault.again:
-                what = "the barrier is initialized again, and was not invalidated"
+                what = "the barrier is initialized again, but was not invalidated before"
             return InvalidBarrier(what, position=position, **where)
         case NeverWaitedFor():
             return MissingWait(fault.what, advice=fault.advice, position=position, **where)
@@ -250,8 +251,9 @@ def _error(
                 what += f"; another group of warps waits{_line_of(other, code)}: "
                 what += _phase(other, code)
             advice = (
-                "A phase completes when the arrivals that mbarrier.init counts have come, of which "
-                "mbarrier.expect is one, and all expected bytes. Phases 0 and 1 take turns."
+                "A phase completes when it has received the number of arrivals passed to "
+                "mbarrier.init (mbarrier.expect counts as one) and all expected bytes. Phases "
+                "alternate between 0 and 1. Add what is missing, or wait for the other phase."
             )
             return EndlessWait(what, advice=advice, position=position, **where)
         case DeadlockDetected():

@@ -342,7 +342,7 @@ def _check_number_of_chosen(number: int, option: str) -> None:
     if number > MOST_CHOSEN:
         raise OptionError(
             f"{option} must name at most {MOST_CHOSEN:,} programs to step through, got {number:,}.",
-            advice=f"Pass the ones that you need, {option}=[0, 1, 2]; the whole grid still runs.",
+            advice=f"Name the programs to see, {option}=[0, 1, 2]; the whole grid still runs.",
         )
 
 
@@ -362,8 +362,7 @@ def no_program(value: Any, option: str) -> OptionError:
     return OptionError(
         f"{option} must name programs, got {shown(value)}.",
         advice=(
-            f"Pass one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
-            '"all".'
+            f'Pass a program, {option}=(3, 0, 0), a list of programs, {option}=[0, 1, 2], or "all".'
         ),
     )
 

@@ -383,9 +383,12 @@ def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
 
 
 _ADVICE = (
-    "Pass a tensor, or add shape (and stride(), if it is not contiguous), numel(), nbytes or "
-    "untyped_storage() to the object's class."
+    "Pass a tensor, or define one of these on the object's class: shape (plus stride() if it is "
+    "not contiguous), numel(), nbytes or untyped_storage()."
 )
+
+
+_NO_ADDRESS = "Pass a tensor, or return the address of the memory from data_ptr()."
 
 
 class UnknownExtent(Exception):
@@ -445,9 +448,11 @@ def _address(value: Any) -> int:
         address = value.data_ptr()
     except Exception as error:  # a method of the user's object
         words = f"{type(error).__name__}: {shown(str(error))}"
-        raise UnknownExtent(f"whose data_ptr() raises {words}") from error
+        raise UnknownExtent(f"whose data_ptr() raises {words}", _NO_ADDRESS) from error
     if not isinstance(address, int | numpy.integer):
-        raise UnknownExtent(f"whose data_ptr() gives {shown(address)}, which is not an address")
+        raise UnknownExtent(
+            f"whose data_ptr() must return an integer address, got {shown(address)}", _NO_ADDRESS
+        )
     return int(address)
 
 
@@ -473,7 +478,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
     holding = [storage for storage in storages if _holds(storage, address)]
     if holding:  # the owner's, not that of an object for a part of it
         return _view(max(holding, key=lambda storage: storage.nbytes()), address, value, None)
-    raise UnknownExtent(f"that points to {address:#x}, and the size of the memory there is unknown")
+    raise UnknownExtent(f"that points to {address:#x}, but the size of its memory is unknown")
 
 
 # Where the memory is
@@ -546,7 +551,7 @@ def _check_aligned(address: int, skipped: int, kind: torch.dtype) -> None:
         raise UnknownExtent(
             f"that points to {address:#x}, which is between two elements of "
             f"{kind.itemsize} bytes ({str(kind).removeprefix('torch.')})",
-            advice="A GPU accesses whole elements: give the address of one.",
+            advice="Pass an address at which an element begins.",
         )
 
 

@@ -278,7 +278,9 @@ class Tensormaps:
         read: Descriptor | None = None
         for place, reading in self._places(address, active):
             if place not in self._written:
-                raise UnsupportedOperation("A tensor descriptor must be written by this kernel.")
+                raise UnsupportedOperation(
+                    "The interpreter reads only tensor descriptors that this kernel wrote."
+                )
             descriptor = self._written[place]
             read = descriptor if read is None else descriptor.merged(read, reading)
         assert read is not None, "somebody reads"

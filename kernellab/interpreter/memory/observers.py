@@ -202,7 +202,7 @@ class Reading:
         name = (
             f"{self.buffer.name}[{offset}]"
             if isinstance(self.buffer, Buffer)
-            else f"what is at address {offset:#x}"
+            else f"the value at address {offset:#x}"
         )
         return f"{name} is {values[0]}{more}"
 

@@ -451,7 +451,7 @@ def _check_target(target: Target) -> None:
         raise TargetError(
             "accesses counts the sectors and requests of NVIDIA's GPUs, and "
             f"{target} is a GPU of another vendor.",
-            advice='Take an NVIDIA target: target="sm_90".',
+            advice='Pass an NVIDIA target: target="sm_90".',
         )
 
 

@@ -272,8 +272,8 @@ def _of_accesses(counts: Accesses, request: Asked) -> Any:
     request.takes_nothing_of_a_launch("counted accesses")
     if counts.launch is None:
         raise ArgumentError(
-            "These accesses were counted from a saved text, which does not have its launch.",
-            advice="Count those of a kernel: kernellab.accesses(kernel, grid, ...).",
+            "These accesses were counted from a saved text, which does not contain the launch.",
+            advice="Count the accesses of a kernel: kernellab.accesses(kernel, grid, ...).",
         )
     return _of_launch(counts.launch, replace(request, counts=counts))
 

@@ -206,8 +206,8 @@ class _Observer(AccessObserver):
             self.of_each[program] += round(self._of[block])
         if self.work > _MOST_WORK:
             raise KernelLabError(
-                f"{programs:,} programs went through a loop {self.entries[block]:,} times without "
-                "an end in sight.",
+                f"{programs:,} programs ran {self.entries[block]:,} iterations of a loop that did "
+                "not end.",
                 advice="Pass sizes with which the loops of a program have fewer iterations.",
             )
 

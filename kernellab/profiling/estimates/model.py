@@ -54,7 +54,7 @@ def estimated_gpu(target: Target, name: str | None = None) -> Gpu:
     gpu = GPUS[wanted]
     if gpu.arch != target.arch:
         raise OptionError(
-            f"gpu={name!r} is of sm_{gpu.arch}, and the kernel is compiled for {target}.",
+            f"gpu={name!r} has the target sm_{gpu.arch}, but the kernel is compiled for {target}.",
             advice=f'Compile it with target="sm_{gpu.arch}".',
         )
     return gpu

@@ -25,6 +25,7 @@ from kernellab.common.saved_files import (
     reading,
     text_in,
 )
+from kernellab.common.text import shown
 from kernellab.profiling.profiles import records
 from kernellab.profiling.profiles.profile import FORMAT, Profile
 from kernellab.profiling.profiles.trees import MOST_LEVELS
@@ -43,7 +44,7 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     document = json_in(text_in(content), len(content))
     given = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(given, list):
-        raise SchemaError("traceEvents must be a list")
+        raise SchemaError(f"traceEvents must be a list, got {shown(given)[:80]}")
     intervals = list(_intervals(given))
     notes = () if intervals else ("The trace has no event that lasts.",)
     return Profile(measured_by, nested(intervals), notes=notes, events=_events_of_chrome(intervals))
@@ -110,7 +111,7 @@ def _number(value: Any, otherwise: int) -> int:
 
 def _nanoseconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SchemaError("ts and dur of an event must be numbers")
+        raise SchemaError(f"ts and dur of an event must be numbers, got {shown(value)[:80]}")
     if abs(value) > _MOST_MICROSECONDS * 1000:
         raise BadFile("is damaged: the time of an event is out of range")
     return round(value * 1000)
@@ -153,7 +154,10 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     roots = [tree for tree in trees if isinstance(tree, dict) and "frame" in tree]
     others = [tree for tree in trees if isinstance(tree, dict) and "frame" not in tree]
     if not roots:
-        raise SchemaError("it must be a list with a tree of frames")
+        raise BadFile(
+            "is not a valid Proton profile: it must be a JSON list whose first item is the root "
+            f"frame, got {shown(document)[:80]}"
+        )
     scopes = [_scope(root, 0, None) for root in roots]
     kept = [scope for scope in scopes if scope is not None]
     several = len(roots) > 1 or not kept
@@ -174,11 +178,16 @@ def _scope(node: Any, level: int, above: records.ScopeKind | None) -> records.Sc
             f"is not a valid profile: its scopes are nested deeper than {MOST_LEVELS} levels"
         )
     if not isinstance(node, dict) or not isinstance(node.get("frame"), dict):
-        raise SchemaError("a node of its tree must be an object with a frame")
+        raise SchemaError(
+            f"each node of its tree must be a JSON object with a frame, got {shown(node)[:80]}"
+        )
     name, given = node["frame"].get("name", ""), node.get("metrics", {})
     inner = node.get("children", [])
     if not isinstance(name, str) or not isinstance(given, dict) or not isinstance(inner, list):
-        raise SchemaError("a node of its tree should have a name, metrics and a list of children")
+        raise SchemaError(
+            "each node of its tree must have a name, metrics and a list of children, got "
+            f"{shown(node)[:80]}"
+        )
     if name == _METADATA:
         return None
     metrics, labels = _metrics(given)

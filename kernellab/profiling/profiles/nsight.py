@@ -361,13 +361,16 @@ def read_ncu(
         ProfileError: the file cannot be read, or has no such kernel, launch or instructions.
     """
     file = saved_path(path, ArgumentError)
-    for argument, given in (("kernel", kernel), ("gpu", gpu)):
+    for argument, given, example in (("kernel", kernel, "add"), ("gpu", gpu, "H100")):
         if not isinstance(given, str):
-            raise ArgumentError(f"{argument} must be a string, got {shown(given)}.")
+            raise ArgumentError(
+                f"{argument} must be a name as a string, got {shown(given)}.",
+                advice=f'Write {argument}="{example}", for example.',
+            )
     if isinstance(launch, bool) or not isinstance(launch, int):
         raise ArgumentError(
             f"launch must be an integer, got {shown(launch)}.",
-            advice="Launches are counted from 1.",
+            advice="Write launch=1 for the first launch.",
         )
     is_report = file.suffix in (".ncu-rep", ".ncu-repz")
     if is_report:

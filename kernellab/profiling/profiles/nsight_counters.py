@@ -21,6 +21,7 @@ import torch
 import triton
 
 from kernellab.common.arguments import check_duration, listed
+from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import OptionError, ProfileError, TargetError
@@ -118,7 +119,7 @@ def _names(given: Any) -> tuple[str, ...]:
         names = listed("metrics", given)
     if not names or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise OptionError(
-            "metrics must be names of Nsight Compute's metrics.",
+            f"metrics must be names of Nsight Compute's metrics, got {shown(given)}.",
             advice='Pass metrics=["smsp__inst_executed.sum"]; ncu --query-metrics lists them.',
         )
     return tuple(names)
@@ -198,8 +199,8 @@ def _run(command: Sequence[str], seconds: float) -> str:
         raise ProfileError(
             "This user may not read the GPU's counters (ERR_NVGPUCTRPERM).",
             advice=(
-                "An administrator allows it: options nvidia NVreg_RestrictProfilingToAdminUsers=0 "
-                "for the nvidia module; in a container, --cap-add=SYS_ADMIN."
+                "Request from an administrator, for the nvidia module: options nvidia "
+                "NVreg_RestrictProfilingToAdminUsers=0; in a container, --cap-add=SYS_ADMIN."
             ),
         )
     if done.returncode:

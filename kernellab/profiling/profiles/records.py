@@ -308,8 +308,8 @@ class Timeline:
             if not chosen.any():
                 known = numpy.unique(events.program)
                 raise OptionError(
-                    f"program={program}: no event is of that program.",
-                    advice=f"There are {len(known):,}: {', '.join(map(str, known[:8]))}"
+                    f"The profile has no events of program {program}.",
+                    advice=f"It has events of these programs: {', '.join(map(str, known[:8]))}"
                     f"{', ...' if len(known) > 8 else ''}.",
                 )
         order = numpy.flatnonzero(chosen)

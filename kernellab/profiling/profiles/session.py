@@ -148,7 +148,10 @@ class ProfileSession:
             ProfileError: the session is not running.
         """
         if not isinstance(name, str):
-            raise ArgumentError(f"The name of a scope must be a string, got {shown(name)}.")
+            raise ArgumentError(
+                f"The name of a scope must be a string, got {shown(name)}.",
+                advice='Write profile.scope("forward"), for example.',
+            )
         for key, value in metrics.items():
             if not arguments.is_real(value) and not hasattr(value, "data_ptr"):
                 raise ArgumentError(
@@ -215,15 +218,15 @@ class ProfileSession:
 
 _CUPTI = re.compile(r"error (?P<number>\d+)")
 _CUPTI_WORDS = {
-    "15": "CUPTI is not initialized: there is no driver, or it is not this process's",
+    "15": "CUPTI is not initialized: there is no GPU driver, or this process cannot access it",
     "35": "only administrators may profile on this machine",
     "38": "the driver is too old for this CUPTI",
-    "39": "another profiler has this process already (Nsight, torch.profiler, a session elsewhere)",
+    "39": "another profiler (Nsight, torch.profiler, a session) already profiles this process",
 }
 """CUptiResult -> what it means (cupti_result.h)."""
 
 _PERMISSION = (
-    "Request from the administrator NVreg_RestrictProfilingToAdminUsers=0 "
+    "Request from an administrator NVreg_RestrictProfilingToAdminUsers=0 "
     "(developer.nvidia.com/ERR_NVGPUCTRPERM)."
 )
 
@@ -419,8 +422,8 @@ def _refused(error: proton_api.ProtonRefused) -> ProfileError:
         said,
         advice=_PERMISSION
         if number == "35"
-        else 'On the CPU, kernellab.profile(backend="interpreter") profiles runs of the '
-        "interpreter; kernellab doctor says which GPU is here.",
+        else "Run `kernellab doctor` to see which GPU is available. Without a GPU, use "
+        'kernellab.profile(backend="interpreter").',
     )
 
 
@@ -451,7 +454,10 @@ class _Options:
         arguments.check_flags(allow_occupancy_change=lines.allow_occupancy_change)
         arguments.check_whole("programs", lines.programs, 1)
         if not isinstance(self.name, str):
-            raise OptionError(f"name must be a string, got {shown(self.name)}.")
+            raise OptionError(
+                f"name must be a string, got {shown(self.name)}.",
+                advice='Write name="forward", for example.',
+            )
         if proton.backend is not None:
             arguments.check_choice("backend", proton.backend, BACKENDS)
         arguments.check_choice("context", proton.context, CONTEXTS)
@@ -475,9 +481,9 @@ class _Options:
         if proton.backend == "interpreter" or (proton.backend is None and local_target() is None):
             if proton.mode or proton.data != "tree":
                 raise ProfileError(
-                    f"mode={shown(proton.mode)} and data={shown(proton.data)} are Proton's, and "
-                    "there is no GPU here for it to measure.",
-                    advice="Without them, runs on the interpreter are profiled.",
+                    f"mode={shown(proton.mode)} and data={shown(proton.data)} are options of "
+                    "Proton, which needs a GPU, and there is none here.",
+                    advice="Remove them to profile runs on the interpreter.",
                 )
             return _SessionWithoutGpu(proton.context, describe)
         hook = "triton" if proton.hook is not None else None

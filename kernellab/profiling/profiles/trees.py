@@ -254,7 +254,8 @@ def _pattern(name: str, given: Any) -> re.Pattern[str] | None:
     except (re.error, ValueError, RecursionError, OverflowError) as error:
         raise OptionError(
             f"{name} must be a regular expression, got {shown(given)}: {error}.",
-            advice=f'Pass a part of the names: {name}="matmul".',
+            advice=f'Pass a pattern that matches kernel names, such as {name}="matmul". To match a '
+            f'parenthesis, escape it: {name}=r"\\(".',
         ) from error
 
 

@@ -298,7 +298,7 @@ class RegisterLayout(Layout):
         """
         if not isinstance(cast("Any", other), RegisterLayout):
             raise LayoutError(
-                f"moves_to takes the layout of a tile in registers, not {shown(other)}."
+                f"moves_to takes the layout of a tile in registers, got {shown(other)}."
             )
         if other.shape != self.shape:
             raise LayoutError(

@@ -315,7 +315,7 @@ class MadeByHand:
         is. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
         turned = _word("is_transposed", is_transposed)
-        layout = _fields(warp=_lists(warp_bases))
+        layout = _fields(warp=_lists("warp_bases", warp_bases))
         fields = _fields(version=version, isTranspose=turned, ctaLayout=layout)
         return _registers(f"ttg.amd_wmma<{fields}>", shape)
 
@@ -330,7 +330,7 @@ class MadeByHand:
     ) -> RegisterLayout:
         """Any linear layout of registers, by its basis vectors."""
         inputs = {"register": register, "lane": lane, "warp": warp, "block": block}
-        fields = _fields(**{name: _lists(vectors) for name, vectors in inputs.items()})
+        fields = _fields(**{name: _lists(name, vectors) for name, vectors in inputs.items()})
         return _registers(f"ttg.linear<{fields}>", shape)
 
     @staticmethod
@@ -383,8 +383,8 @@ class MadeByHand:
         *, shape: Sizes, offset: Sequence[Sizes], block: Sequence[Sizes] = (), alignment: int = 16
     ) -> SharedLayout:
         """Any linear layout of shared memory, by its basis vectors; the alignment is in bytes."""
-        blocks = {"block": _lists(block)} if block else {}
-        fields = _fields(offset=_lists(offset), **blocks)
+        blocks = {"block": _lists("block", block)} if block else {}
+        fields = _fields(offset=_lists("offset", offset), **blocks)
         return _shared(f"ttg.shared_linear<{fields}, alignment = {alignment}>", shape)
 
     @staticmethod
@@ -481,28 +481,28 @@ def _shared(encoding: str, shape: Sizes) -> SharedLayout:
     return cast("SharedLayout", MadeByHand.parse(f"#{encoding}", shape))
 
 
-def _list(given: Sizes) -> str:
+def _list(given: Sizes, what: str = "The sizes and the order of a layout") -> str:
     try:
         return f"[{', '.join(map(str, _whole_numbers(given)))}]"
     except TypeError:
         raise LayoutError(
-            f"Expected a list of integers, got {shown(given)}.",
+            f"{what} must be integers, got {shown(given)}.",
             advice="Pass one integer for each dimension: (1, 4).",
         ) from None
 
 
-def _lists(vectors: Sequence[Sizes]) -> str:
+def _lists(name: str, vectors: Sequence[Sizes]) -> str:
     given: Any = vectors  # whatever somebody wrote
     items = at_most(given, _MOST_NUMBERS)
     if items is None:
         raise LayoutError(
-            f"Expected a list of vectors, got {shown(vectors)}.",
+            f"{name} must be a list of vectors, got {shown(vectors)}.",
             advice=(
-                "Pass one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
-                "2)]."
+                "Pass one vector for each bit, each with a number for each dimension: "
+                f"{name}=[(0, 1), (0, 2)]."
             ),
         )
-    return f"[{', '.join(_list(vector) for vector in items)}]"
+    return f"[{', '.join(_list(vector, f'The vectors of {name}') for vector in items)}]"
 
 
 def _pairs(paddings: Any) -> list[tuple[int, int]]:

@@ -34,7 +34,7 @@ def _while_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
     if not isinstance(refused.node, ast.While):
         return None
     return Fix(
-        "the condition of a while loop must be computed in the kernel, and this one is a constant.",
+        "the condition of a while loop must be computed in the kernel, got a constant.",
         "Write the condition that ends the loop: while k < n:, where the loop changes k.",
         replaces=True,
     )

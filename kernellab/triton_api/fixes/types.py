@@ -478,7 +478,7 @@ def _branches(refused: Refusal, match: re.Match[str]) -> Fix:
         if fix is not None:
             return fix
     return Fix(
-        f"{match[1]} has another type or shape after one branch than after the other "
+        f"{match[1]} has different types or shapes after the two branches "
         f"({match[2].strip('<>')} and {match[3].strip('<>')}).",
         f"Give both the same type and shape: .to(...) in one of them, or {match[1]} = "
         "tl.where(condition, a, b) for "

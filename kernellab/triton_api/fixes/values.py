@@ -299,19 +299,20 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) ->
         held = f"{named[0]} is computed by the kernel." if named else ""
         if attempts:
             name = named[0]
-            taken = f"Take it as a parameter, NAME: tl.constexpr.{otherwise}"
+            taken = f"Pass it as a parameter, {name}: tl.constexpr.{otherwise}"
             uncomputed = all(not _is_unknown(refused, each) for each in _sources_of(refused, name))
             if uncomputed:
-                return Fix(f"{why}, and {name} is a value of the kernel.", "", attempts=attempts)
+                return Fix(f"{why}, but {name} is not a constexpr.", "", attempts=attempts)
             return Fix(f"{why}.", f"{held} {taken}".strip())
-        advice = f"{held} Take it as a parameter, NAME: tl.constexpr.{otherwise}".strip()
+        name = named[0] if named else "NAME"
+        advice = f"{held} Pass it as a parameter, {name}: tl.constexpr.{otherwise}".strip()
         return Fix(f"{why}.", advice)
     whose = refused.function.__name__
     written = " and ".join(f"{name}: tl.constexpr" for name in parameters)
-    are = "are" if len(parameters) > 1 else "is"
+    are = "are runtime arguments" if len(parameters) > 1 else "is a runtime argument"
     return Fix(
-        f"{why}, and {' and '.join(parameters)} {are} given at the launch.",
-        f"Write {written} in the parameters of {whose}.{otherwise}",
+        f"{why}, but {' and '.join(parameters)} {are}.",
+        f"Write {written} in the signature of {whose}.{otherwise}",
     )
 
 
@@ -346,8 +347,8 @@ def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
             if isinstance(number, int) and (number < 2 or "reshape" in refused.words):
                 name = refused.text(given[0]) if isinstance(given[0], ast.Name) else "k"
                 reason = (
-                    f"{name} is {number}, and tl.topk takes a power of two from 2 to the size of "
-                    "the last axis."
+                    f"{name} of tl.topk must be a power of two from 2 to the size of the last "
+                    f"axis, got {number}."
                 )
                 attempts = tuple(_instead_of_topk(refused, node, number)) if number < 2 else ()
                 limit = "2 or more" if number < 2 else "at most the size of the last axis"
@@ -415,7 +416,7 @@ def _empty_range(refused: Refusal, _: re.Match[str]) -> Fix:
 @rule(r"numel \((\d+)\) exceeds triton maximum tensor numel \((\d+)\)")
 def _too_large(_: Refusal, match: re.Match[str]) -> Fix:
     return Fix(
-        f"a tile has at most {int(match[2]):,} elements, and this one {int(match[1]):,}.",
+        f"a tile must have at most {int(match[2]):,} elements, got {int(match[1]):,}.",
         "Use a smaller block and more programs, or loop over blocks; 1,024 to 65,536 elements "
         "are common.",
     )

@@ -567,9 +567,11 @@ def view_of(record: object) -> View | Card:
     if hasattr(record, "fn") and hasattr(record, "arg_names"):
         name = getattr(record, "__name__", "kernel")
         raise ArgumentError(
-            f"{name} is a kernel, which has no view before it is compiled or launched.",
-            advice=f"kernellab.compile({name}, ...).explore() shows its compilation, as does "
-            f"%tileir {name} in a notebook; kernellab.trace({name}, grid, ...) its steps.",
+            f"{name!r} is a kernel that has not been compiled or launched, so there is nothing to "
+            "show.",
+            advice=f"To view its compilation, call kernellab.compile({name}, ...).explore(), or use "
+            f"%tileir {name} in a notebook. To view its steps, call kernellab.trace({name}, grid, "
+            "...).",
         )
     raise ArgumentError(f"There is no view of {described(record)}.", advice=_SHOWN)
 
