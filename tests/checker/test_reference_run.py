@@ -59,7 +59,7 @@ def test_a_cause_that_fails_costs_no_finding_of_the_others(monkeypatch) -> None:
     findings = found()
     assert set(findings.kinds) == {"integer-overflow", "division-by-zero"}
     (note,) = findings.notes
-    assert "CastOverflow (cast-overflow) failed: KeyError: 'no facts'" in note
+    assert "'CastOverflow' failed: KeyError: 'no facts'" in note
 
 
 @triton.jit
