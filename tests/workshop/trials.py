@@ -1,5 +1,9 @@
-"""Trials of wrong kernels on hidden launches."""
+"""Try wrong kernels on hidden launches: `python -m tests.workshop.trials --seeds 50`."""
 
+import argparse
+import sys
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +17,12 @@ import kernellab
 from kernellab.errors import CompileError, KernelLabError
 from kernellab.launch.argument_copies import map_tensors, tensors_in
 from kernellab.launch.results import Within, is_within
-from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import _Answering
 from kernellab.workshop.launches import Case, Draw
 from tests.support.imported import imported
 from tests.workshop.attempts import WrongAnswer
+from tests.workshop.mutants import wrong_kernels
 
 
 @dataclass
@@ -103,3 +108,30 @@ def accepted(trials: Iterable[Trial], exercise: Exercise, seeds: Iterable[int]) 
         launches = Launches(exercise, seed)
         found.update(trial.mutant.name for trial in trials if trial.rejected_by(launches) is None)
     return found
+
+
+def main() -> None:
+    """Try the mutants of exercises; exit with 1 if one is accepted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("exercises", nargs="*", help="names of exercises; all without any")
+    parser.add_argument("--seeds", type=int, default=50, help="how many seeds to try, from 0")
+    options = parser.parse_args()
+    right = True
+    for exercise in map(exercise_named, options.exercises or [one.name for one in EXERCISES]):
+        start = time.process_time()
+        with tempfile.TemporaryDirectory() as folder:
+            trials = trials_of(wrong_kernels(exercise), Path(folder))
+            found = accepted(trials, exercise, range(options.seeds))
+        print(
+            f"{exercise.name}: {len(trials)} kernels, {sum(one.compiles for one in trials)} of "
+            f"which compile; {time.process_time() - start:.1f} s"
+        )
+        for name, count in found.items():
+            right = False
+            print(f"    accepted for {count} of {options.seeds} seeds: {name}")
+        sys.stdout.flush()
+    sys.exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    main()
