@@ -236,9 +236,7 @@ def estimated(compilation: Compilation, task: Task) -> float | None:
         return None
     try:
         return estimate(compilation, task.grid, (), {**task.values, **task.tensors}).microseconds
-    except MachineError:
-        raise
-    except Exception:  # for an operation, a target, or a size that the count does not support
+    except Exception:  # an operation, a target or a size is not supported, or nvdisasm cannot run
         return None
 
 
@@ -266,12 +264,14 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
     call = BoundCall(task.specialization, {}, task.options)
     started = time.perf_counter()
     try:
-        # An estimate needs machine code whose lines are those of the TTGIR, and a launch none.
         for_launch = task.is_timed or task.tensors is None
         compilation = compile_bound(
             job.kernel, call, job.target, ttgir_lines=not for_launch, for_launch=for_launch
         )
         compiled = _summary(compilation, time.perf_counter() - started)
+        if task.is_timed and task.tensors is not None:
+            # An estimate needs machine code whose lines are those of the TTGIR.
+            compilation = compile_bound(job.kernel, call, job.target, ttgir_lines=True)
         return Outcome(replace(compiled, estimated=estimated(compilation, task)))
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
