@@ -642,10 +642,12 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
             f"{start}{_number(values[0])} does not fit in {type_name(kind)}, which holds at most "
             f"{_number(largest_finite(kind))}; it becomes {_number(result)}"
         )
+    computed = _expression(origin, lane, values)
+    if origin.kind == "infinity" and not _is_pole(op, values):
+        largest = _number(largest_finite(kind))
+        return f"{computed} overflows: {type_name(kind)} holds at most {largest}"
     what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
-    is_overflow = origin.kind == "infinity" and not _is_pole(op, values)
-    limit = f"overflows: {type_name(kind)} holds at most {_number(largest_finite(kind))}"
-    return f"{_expression(origin, lane, values)} {limit if is_overflow else f'is {what}'}"
+    return f"{computed} is {what}"
 
 
 def _is_pole(op: Operation, values: list[Any]) -> bool:
