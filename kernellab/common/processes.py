@@ -87,6 +87,9 @@ _processes: weakref.WeakSet[_Process] = weakref.WeakSet()
 class _Process:
     """A process that works for this one, and answers through a pipe."""
 
+    _exit_advice = ""
+    """The advice if the process exited during a call."""
+
     def __init__(self, who: str, *, guarded: bool, watch: Callable[[], None] | None = None) -> None:
         self._who = who
         self._guarded = guarded
@@ -221,9 +224,9 @@ class _Process:
             ended = f"{self._who}'s process was killed from outside ({how})."
         elif not begun:
             ended = f"The worker process ended before it began ({how})."
-        advice = "" if begun else _NOT_STARTED
-        if begun and code is not None and code >= 0:
-            advice = "Remove calls that end the process, such as os._exit(), and return a value."
+        advice = _NOT_STARTED
+        if begun:
+            advice = self._exit_advice if code is not None and code >= 0 else ""
         kind = WorkerLost if code in _KILLED or not begun else WorkerError
         return kind(
             f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing.",
@@ -361,6 +364,8 @@ class Worker(_Process):
 
 class Forked(_Process, Generic[T]):
     """A function's result, computed by a copy of this process with one thread."""
+
+    _exit_advice = "Remove calls that end the process, such as os._exit(), and return a value."
 
     def __init__(
         self,
@@ -508,7 +513,7 @@ def _end_all() -> None:
 
 
 call, close = _shared.call, _shared.close
-"""Of the process that everyone shares."""
+"""`Worker.call` and `Worker.close` of the process that all callers share."""
 
 
 # In the process

@@ -296,7 +296,7 @@ class Backend:
             earlier.forked.wait()
         place = len(self.captured.lowered) + len(self._pending)
         work = functools.partial(_alone, work, self._seconds)
-        self._pending.append(_Pending(place, made, Forked(work)))
+        self._pending.append(_Pending(place, made, Forked(work, "Inductor")))
         self._passes.clear()
 
     def _finish(self) -> None:
@@ -714,7 +714,7 @@ def _graph_direction(inputs: Sequence[Any]) -> str:
 
 
 def compiled_by() -> Any:
-    """The object of `torch.compile` for which it called the backend that calls this; None if
+    """The object that `torch.compile` returned and whose backend is calling this; None if
     something else calls this.
     """
     wrapper: Any = torch._TorchCompileWrapper

@@ -549,9 +549,13 @@ def _attention_alike(
     return result if fused is None else _laid_out(result, query)
 
 
+def _not_checkpointed(module: torch.fx.GraphModule, *args: Any, **_options: Any) -> Any:
+    return module(*args)  # torch.fx names targets in its code, which a lambda does not allow
+
+
 _DRAWN_ALIKE: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.scaled_dot_product_attention: _attention_alike,
-    torch.ops.higher_order.tag_activation_checkpoint: lambda module, *args, **_: module(*args),
+    torch.ops.higher_order.tag_activation_checkpoint: _not_checkpointed,
 }
 
 
