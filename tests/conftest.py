@@ -32,7 +32,7 @@ def notebook() -> Iterator[StartNotebook]:
 
 @pytest.fixture(scope="module")
 def lab(notebook: StartNotebook, request: pytest.FixtureRequest) -> NotebookSession:
-    """A notebook in which the cells that the file names `CELLS` have run."""
+    """A notebook that has run the cells in `CELLS` of the test file."""
     return notebook(*request.module.CELLS)
 
 

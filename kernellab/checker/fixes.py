@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import itertools
 import math
@@ -1044,9 +1043,10 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
     place = finding.position
     if place is None or finding.called_from:
         return
-    statement = None
-    with contextlib.suppress(NotReadable):
+    try:
         statement = _statement_at(source, kernel, place)
+    except NotReadable:
+        return
     if statement is None:
         return
     if proposal.keyword == "statement":

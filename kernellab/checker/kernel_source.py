@@ -122,7 +122,7 @@ class Source:
         return "".join(lines)
 
     def with_argument(self, call: ast.Call, argument: str) -> str:
-        """Return the text of a call with an argument more."""
+        """Return the text of a call with one more argument."""
         return f"{self.of(call)[:-1].rstrip(', ')}, {argument})"
 
     # What the launch gives

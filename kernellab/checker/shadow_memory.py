@@ -358,7 +358,7 @@ def _listed(access: CheckedAccess) -> ListedPart:
     return ListedPart(ids if numpy.ndim(ids) == 0 else ids[chosen], True, index[chosen])
 
 
-# Find elements that several programs touch and at least one writes, regardless of order.  While a
+# Find elements that several programs touch and at least one writes, regardless of order. While a
 # launch runs, accesses are only listed, as boxes. When it is over, and the memory between the first
 # and the last element of each program turns out to be its own, or each row of its tiles does,
 # nothing else needs to be done, as for most kernels. Otherwise each element is marked with the

@@ -74,7 +74,7 @@ class Shadows(ABC):
 
     def _compute(self, computed: Computed) -> None:
         op = computed.operation
-        if computed.results:  # the results of an atomic without results are not used
+        if computed.results:  # none for an atomic whose result is not used
             shadows = self.computed(computed, [self[operand] for operand in op.operands])
             self._of.update(zip(op.results, shadows))
 

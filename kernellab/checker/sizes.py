@@ -473,7 +473,9 @@ class Values:
     def _symbol(
         self, kind: str, *of: SSAValue | Operation | Condition, natural: bool = True
     ) -> Polynomial:
-        """A new integer; `of`: what it differs with between the turns of a loop."""
+        """A new integer; `of` are the values with which it changes from one iteration of a loop to
+        the next, and `natural` says whether it is known to be at least 0.
+        """
         name = f"{kind} {len(self.about)}"
         number = Polynomial.of(name)
         for each in [name] if natural else [name, f"{name}-"]:

@@ -226,8 +226,9 @@ def _compiles() -> Iterator[DoctorLine]:
     call = bind(vector_add, types, {"BLOCK": 128}, DEFAULT_TARGET)
     sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
     took = time.perf_counter() - started
-    lines = f"{sass.text.count(chr(10))} lines of SASS for {DEFAULT_TARGET}"
-    yield DoctorLine.of("compiler", "ok", f"a kernel became {lines} in {took:.2f} s")
+    lines = sass.text.count("\n")
+    words = f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s"
+    yield DoctorLine.of("compiler", "ok", words)
 
 
 def _runs() -> Iterator[DoctorLine]:

@@ -223,14 +223,15 @@ def submissions_in(words: Sequence[str]) -> list[str]:
     submissions: list[str] = []
     for word in words:
         path, _, name = word.partition("::")
-        is_folder = os.path.isdir(path)
-        files = sorted(Path(path).glob("*.py")) if is_folder else []
-        if is_folder and not files:
+        if not os.path.isdir(path):
+            submissions.append(word)
+        elif files := sorted(Path(path).glob("*.py")):
+            submissions += [f"{file}::{name}" for file in files]
+        else:
             raise OptionError(
                 f"The folder {path!r} has no Python file.",
                 advice="Pass a folder that contains Python files.",
             )
-        submissions += [f"{file}::{name}" for file in files] if is_folder else [word]
     return submissions
 
 

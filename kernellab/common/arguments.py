@@ -397,9 +397,9 @@ class Option:
 
 
 option: Any = Option
-"""Makes the default value with which a parameter is an option. The docstring lists it with its
-metavar and its help. An option that is not given is `default`, [] where it may be repeated, and
-False where it takes no value.
+"""A parameter whose default value is `option(...)` is an option. The docstring lists it with its
+metavar and its help. An option that is not given is `default`, [] if it may be repeated, and False
+if it takes no value.
 """
 
 

@@ -171,9 +171,7 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """What `repr` said of a value that no file can hold, such as a function, or says of one that
-    has no value in Python.
-    """
+    """The `repr` of a value that a file cannot hold, such as a function, or Python cannot."""
 
     shown: str
 

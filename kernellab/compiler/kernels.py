@@ -151,9 +151,7 @@ def unwrap_kernel(
     if not isinstance(current, triton_api.JITFunction):
         _check_is_no_launch(kernel)
         raise ArgumentError(
-            f"{_described(kernel)}, not a Triton kernel."
-            if isinstance(kernel, ModuleType)
-            else f"{_described(kernel)} is not a Triton kernel.",
+            _not_a_kernel(kernel),
             advice="Put @triton.jit (or @gluon.jit) above the function."
             if callable(kernel)
             else "Pass a function decorated with @triton.jit (or @gluon.jit).",
@@ -214,14 +212,14 @@ def _check_is_no_launch(thing: Any) -> None:
         )
 
 
-def _described(thing: Any) -> str:
-    """Describe an object that was passed in place of a kernel, on one line, however large it is."""
+def _not_a_kernel(thing: Any) -> str:
+    """Return "'add' is not a Triton kernel.", on one line, however large the object is."""
     if isinstance(thing, ModuleType):
-        return f"{thing.__name__} is a module"
+        return f"{thing.__name__} is a module, not a Triton kernel."
     text = shown(thing)
-    if callable(thing) or ("\n" not in text and len(text) <= _MOST_SHOWN):
-        return text
-    return f"A value of type {type(thing).__name__}"
+    if not callable(thing) and ("\n" in text or len(text) > _MOST_SHOWN):
+        text = f"A value of type {type(thing).__name__}"
+    return f"{text} is not a Triton kernel."
 
 
 def _heuristic(

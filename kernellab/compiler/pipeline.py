@@ -350,7 +350,9 @@ def record_passes(
     pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """The effect of each pass up to a stage, front end first; `skip`, `pipeline`: see `compile`.
+    """Return the effect of each pass up to a stage, front end first; `skip` and `pipeline` are as
+    in `compile`.
+
     Raises
     CompileError, OptionError, WorkerError: as `compile`.
     """

@@ -449,7 +449,7 @@ class ExactTensors:
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
 
     def holding(self, named: Iterable[tuple[str, torch.Tensor]]) -> ExactTensors:
-        """Add residues or copies for each of the tensors, and return these."""
+        """Add residues or a copy for each of the tensors, and return self."""
         for name, tensor in named:
             self.of(tensor, name)
         return self

@@ -203,8 +203,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 # In the confined process: other people's code runs, and their kernel compiles to texts.
 #
-# This process is not trusted: it answers with JSON, and the
-# modules in it are read, checked and run elsewhere.
+# This process is not trusted: it answers with JSON, and the modules in the answer are read, checked
+# and run elsewhere.
 
 
 Call = Mapping[str, Any]

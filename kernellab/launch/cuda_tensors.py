@@ -200,7 +200,7 @@ def _place_of(tensor: torch.Tensor) -> Place:
 class Allocated:
     """How many bytes of storages count as being on the GPU, now and at most.
 
-    A function that is not Python's notes freed storages, so that Ctrl-C cannot stop it.
+    Freed storages are recorded by a C function, which Ctrl-C cannot interrupt.
     """
 
     def __init__(self) -> None:
@@ -386,7 +386,9 @@ class DefaultGenerators(Sequence[Any]):
 
 
 # Torch's functions inside a session: "cuda" means the CPU, and tensors that are made there are
-# marked.  A mode of torch's sees each call of a function, a method or an attribute of a tensor.
+# marked.
+#
+# A mode of torch's sees each call of a function, a method or an attribute of a tensor.
 # KernelLab's own code is exempt: it needs the tensors' real devices.
 
 

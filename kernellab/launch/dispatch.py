@@ -294,8 +294,8 @@ def interpret(
 ) -> Run:
     """Run a bound call on the interpreter, in place. With `faults`, the run continues after
     accesses out of bounds, which are collected there. Raises GridError, CompileError,
-    UnsupportedOperation,
-    KernelFault: as `interpreter.launch`; a CompileError too if a program does not fit on the GPU.
+    UnsupportedOperation, KernelFault: as `interpreter.launch`; a CompileError too if a program does
+    not fit on the GPU.
     """
     __tracebackhide__ = True
     end_trial(kernel, call, target)

@@ -125,12 +125,10 @@ class ResolvedArguments:
             try:
                 list(_resolved([value]))
             except _Unusable as unusable:
-                what, advice = unusable.what, unusable.advice
-                if isinstance(value, tuple):
-                    what = f"a tuple with {unusable.what}"
+                within = "a tuple with " if isinstance(value, tuple) else ""
                 raise ArgumentError(
-                    f"Argument {name!r} of {kernel.__name__!r} is {what}.",
-                    advice=advice,
+                    f"Argument {name!r} of {kernel.__name__!r} is {within}{unusable.what}.",
+                    advice=unusable.advice,
                     position=triton_api.parameter_position(kernel, name)
                     if name in kernel.arg_names
                     else triton_api.definition_of(kernel),

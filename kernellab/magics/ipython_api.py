@@ -177,11 +177,11 @@ def _code_objects(
 def cell_of_magic(
     shell: InteractiveShell, magic: str, line: str, body: str
 ) -> Iterator[RunningCell]:
-    """The cell in which a cell magic was called, for a with statement that does all of its work.
+    """The cell in which a cell magic was called; the with statement does all of the magic's work.
 
-    An error in it is shown as the shell shows an error of an ordinary cell, which fails with it: a
-    magic that raises would show the frames of IPython and of this package too. Where no cell runs
-    the error is raised.
+    An error inside it is shown as an error of an ordinary cell, and the cell fails: a magic that
+    raises would also show the frames of IPython and of this package. If no cell runs, the error is
+    raised.
     """
     cell = running_cell(shell, f"{magic} {line}".rstrip(), body)
     try:

@@ -223,7 +223,7 @@ class TracedLaunch:
         return trace
 
     def last_writer(self, argument: str, index: tuple[int, ...]) -> steps.Program | None:
-        """The program that writes an element last, of a further run; None if none does."""
+        """Run once more, and return the program that writes an element last, or None."""
         call = replace(self.call, values=self.to_work_on())
         tensor = dict(tensors_in(call.values))[argument]
         heard = LastWriter(tensor[index].data_ptr())

@@ -174,14 +174,14 @@ class History(RowSequence[Change]):
 
 
 _MOST_GAPS = 4
-"""The most times its elements that an argument may span if the gaps between them are kept too."""
+"""Gaps between elements are kept if an argument spans at most this many times its elements."""
 
 
 class ReplayedMemory:
     """The memory of an argument, to which steps write.
 
-    It is here as in the launch, gaps included, so that an element's place is known; in reading
-    order if the gaps are too large, or strides go backwards.
+    It is laid out as in the launch, including gaps, so that an element's place is known. If the
+    gaps are too large, or strides are negative, it is in reading order.
     """
 
     def __init__(self, argument: TracedArgument, contents: numpy.ndarray) -> None:

@@ -344,7 +344,7 @@ def _cause_of(error: BaseException) -> str:
 
 
 def _python_function_error(error: Exception, kernel: Any, target: Target) -> CompileError | None:
-    """What Triton says of a plain Python function that a kernel calls; None of anything else."""
+    """The error about a plain Python function that a kernel calls; None for another error."""
     match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
     if match is None:
         return None

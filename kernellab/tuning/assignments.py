@@ -64,8 +64,9 @@ class Shipment:
             for size in sizes:
                 # "c" is copy-on-write: torch requires writable memory, but writes must not reach
                 # the file. A storage without bytes cannot be mapped.
-                mapped = np.memmap(file, np.uint8, "c", at, (size,)) if size else None
-                storages.append(np.empty(0, np.uint8) if mapped is None else mapped)
+                storages.append(
+                    np.memmap(file, np.uint8, "c", at, (size,)) if size else np.empty(0, np.uint8)
+                )
                 at += size
         return cls(skeleton, storages)
 

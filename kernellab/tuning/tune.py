@@ -140,7 +140,7 @@ def tune(
 
     Raises:
         ArgumentError: there is nothing to try; the grid, the key, `reference` or an argument does
-            not fit the kernel; or a function of the user fails.
+            not fit the kernel; or one of the user's functions fails.
         ArchiveError: the file of a recorded sweep cannot be read.
         GridError: no launch can have this grid.
         OptionError: a name of a config or of the launch is neither a parameter nor an option.

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-import numpy
 import torch
 
 from kernellab.common.arguments import is_real, listed, plain_scalar
@@ -329,14 +328,9 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
             what_it_raised(name, error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,
         ) from error
-    if (
-        isinstance(amount, bool)
-        or not isinstance(amount, int | float | numpy.number)
-        or not 0 <= amount <= sys.float_info.max
-    ):
+    if not is_real(amount) or not 0 <= amount <= sys.float_info.max:
         raise ArgumentError(
-            f"{name} must be, or return, a non-negative number, got {amount!r}.",
-            advice=advice,
+            f"{name} must be, or return, a non-negative number, got {amount!r}.", advice=advice
         )
     return float(amount)
 

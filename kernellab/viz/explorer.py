@@ -101,8 +101,8 @@ def metric_of(
 def annotations_by_side(
     comparison: Comparison, given: Sequence[Any]
 ) -> tuple[Annotations, Annotations]:
-    """What evidence says of two compilations: it is shown on each side that it belongs to. Raises
-    ArgumentError, ProfileError: as `annotations_of`, where it is of neither.
+    """The annotations for two compilations: evidence is shown on each side that it belongs to.
+    Raises ArgumentError, ProfileError: as `annotations_of`, if it belongs to neither.
     """
     sides: tuple[list[Annotations], list[Annotations]] = ([], [])
     for evidence in given:
@@ -132,8 +132,8 @@ def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
 def annotation_cards(
     compilation: Compilation, annotations: Annotations, side: str = ""
 ) -> list[Card]:
-    """The same for a still: notes in a table, and of each metric the largest lines; nothing where
-    nothing is said. `side` names the compilation among two.
+    """The annotations for a still: a table of notes, and the largest lines of each metric; [] if
+    there are none. `side` names one of two compilations.
     """
     if not annotations.notes and not annotations.metrics:
         return []
@@ -328,10 +328,8 @@ def _metrics(profile: Profile, lines: list[ProfiledLine]) -> Iterator[MetricData
         placed = zip((line.line for line in lines), numbers)
         return metric_of(name, unit, "source", placed, profile.origin)
 
-    cycles, executions = (
-        "cycles of the warps that were measured",
-        "executions by warps, or programs",
-    )
+    cycles = "cycles of the warps that were measured"
+    executions = "executions by warps, or programs"
     yield from metric("cycles", cycles, (line.cycles or 0 for line in lines))
     yield from metric("times executed", executions, (line.executions or 0 for line in lines))
     others = list(dict.fromkeys(name for line in lines for name in line.metrics))[:_MOST_METRICS]

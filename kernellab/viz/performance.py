@@ -270,8 +270,10 @@ def format_best(tuning: Tuning) -> list[str]:
 
 def _unchecked(tuning: Tuning) -> list[str]:
     trials = [trial for trial in tuning.trials if trial.outcome.unchecked]
-    words = f"The results of {counted(len(trials), 'config')} were not checked. "
-    return [f"{words}{first.number}: {first.outcome.unchecked}" for first in trials[:1]]
+    if not trials:
+        return []
+    words = f"The results of {counted(len(trials), 'config')} were not checked."
+    return [f"{words} {trials[0].number}: {trials[0].outcome.unchecked}"]
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
@@ -328,11 +330,12 @@ def _baselines(tuning: Tuning) -> Table:
 
 def _dropped(tuning: Tuning) -> Table:
     """Each reason once, with how many configs it met and what was said of the first."""
-    counts, firsts = Counter[str](), dict[str, tuple[str, str]]()
+    counts: Counter[str] = Counter()
+    firsts: dict[str, tuple[str, str]] = {}
     for trial in tuning.trials:
         if (dropped := trial.outcome.dropped) is not None:
             counts[dropped.reason] += 1
-            if counts[dropped.reason] == 1:
-                firsts[dropped.reason] = f"{trial.number}: {trial.candidate}", dropped.line
+            first = f"{trial.number}: {trial.candidate}", dropped.line
+            firsts.setdefault(dropped.reason, first)
     rows = [(f"{count} × {reason}", *firsts[reason]) for reason, count in counts.items()]
     return Table("Dropped", ("reason", "first config", "its error"), rows)

@@ -477,7 +477,9 @@ class Repairing:
         problem: Diagnostic,
         tries: Tries,
     ) -> Rewrite | None:
-        """Return the change that makes all launches right; `number`: the first that goes wrong."""
+        """Return a change that makes all launches right, or None. Launch `number` is the first
+        wrong one, and `left` has its results.
+        """
         case, argument = self.cases[number], getattr(problem, "argument", "")
         source = Source(text, case.keywords, case.grid)
         wrong = self._wrong(number, argument, left)
@@ -616,7 +618,9 @@ class Repairing:
         return self.before[number]
 
     def _left(self, kernel: Any, number: int) -> _Left | None:
-        """Return what a kernel leaves; None if it fails. Raises OutOfTime: it did not end."""
+        """Return a kernel's results; None if it fails. Raises OutOfTime: it exceeded
+        `_RUN_SECONDS`.
+        """
         case, faults = self.cases[number], CollectedFaults()
         arguments = {
             name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)

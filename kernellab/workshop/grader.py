@@ -278,7 +278,9 @@ class _Answering:
     def _costs(
         self, kernel: Any, case: Case, compiled: Compilation, cases: Sequence[Case]
     ) -> list[Diagnostic]:
-        """Return what a right kernel costs too much. Raises KernelLabError: it has a fault."""
+        """Return what exceeds the budget of a right kernel. Raises KernelLabError: a launch has a
+        fault.
+        """
         costs = over_budget(self.exercise.budget, kernel, case, compiled)
         launches = [each for each in cases if math.prod(each.grid) >= FEWEST]
         if not self.has_numbers:  # by which it could distinguish launches
@@ -562,9 +564,10 @@ def grade_folder(folder: Path) -> Grades:
     for file in notebooks_of(folder):
         for cell in _cells(file, problems):
             known = best.get(cell.exercise)
-            stub = "" if known is None else exercise_named(cell.exercise).stub.strip()
-            if known is None or cell.is_of_course or cell.code.strip() == stub:
-                continue  # an unknown exercise, or an unchanged cell
+            if known is None or cell.is_of_course:
+                continue
+            if cell.code.strip() == exercise_named(cell.exercise).stub.strip():
+                continue  # the student did not change the cell
             grade = _graded(cell, known)
             if not known.file or order.index(grade.reached) > order.index(known.reached):
                 best[cell.exercise] = grade
@@ -681,6 +684,8 @@ def _grades_in(data: SavedData, folder: Path) -> Grades:
         for name in ("file", "kind", "what", "code"):
             if len(row[name].text()) > _LONGEST_WORDS:
                 raise row[name].misfit(f"a text of at most {_LONGEST_WORDS} characters")
-    read = RecordReader().read
     problems = tuple(item.text() for item in data["problems"].items())
-    return Grades(tuple(read(Grade, row) for row in rows), problems)
+    return Grades(tuple(_READER.read(Grade, row) for row in rows), problems)
+
+
+_READER = RecordReader()

@@ -24,10 +24,6 @@ INTEGERS = [
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 # Integers: Python's own are the reference, wrapped afterwards.
 
 

@@ -81,9 +81,9 @@ class Case:
 
 
 def case(name: Any, kernel: Any, grid: Any = (1,), **more: Any) -> Any:
-    """Make a function that gives a case of a generator: it yields arguments, then outputs.
+    """Turn a generator that yields arguments, then outputs, into a function that returns a case.
 
-    The name, the grid and the options may be functions of what the function is given.
+    The name, the grid and each option may be a function of the generator's parameters.
     """
 
     def decorated(generator: Callable[..., Iterator[dict[str, Any]]]) -> Callable[..., Case]:

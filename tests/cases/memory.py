@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.cases.arithmetic import name_of, wrap
+from tests.cases.arithmetic import wrap
 from tests.cases.case import Case, as_numpy, case, iota, normal, whole
 from tests.kernels.interp import memory
 from tests.support import versions
@@ -165,7 +165,8 @@ def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
         kind = as_numpy(x_ptr).dtype
         return {"x_ptr": np.array(x, dtype=kind), "found_ptr": np.array(found, dtype=kind)}
 
-    name = f"updated-{how}-{name_of(dtype)}-{'colliding' if collisions else 'apart'}"
+    where = "colliding" if collisions else "apart"
+    name = f"updated-{how}-{str(dtype).removeprefix('torch.')}-{where}"
     # Triton makes two atomics on integers of max and min on floats:
     # which lane finds what depends on their order.
     two_turns = dtype.is_floating_point and how in ("max", "min")

@@ -130,7 +130,7 @@ def good(kind: str) -> bytes:
 
 
 def changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
-    """A file whose JSON something changes in place."""
+    """The file with its JSON changed: `change` edits the data in place."""
     data, pack = damages.json_within(content)
     change(data)
     return pack(json.dumps(data).encode())

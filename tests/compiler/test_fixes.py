@@ -455,10 +455,11 @@ LAYOUTS_AND_TYPES = [
     (two_layouts, "sm_90", ("*fp32", 256, OF_8, OF_8), "num_warps=8"),
     (to_fp8, "sm_80", ("*fp32", "*fp8e4nv"), "sm_89"),
     (dot_of_int8, "sm_75", ("*i32",), "fp16"),
-    *[(to_any_memory, "sm_90", (f"tensordesc<fp32[64],{gl.NVMMASharedLayout(0, 32, 1)}>", 64),
-        "desc.layout")] * NAMES_LAYOUTS_OF_TMA,
     pytest.param(to_fp8, "sm_90", ("*fp64", "*fp8e4nv"), "fp32", marks=pytest.mark.slow),
 ]  # fmt: skip
+if NAMES_LAYOUTS_OF_TMA:
+    described = f"tensordesc<fp32[64],{gl.NVMMASharedLayout(0, 32, 1)}>"
+    LAYOUTS_AND_TYPES.append((to_any_memory, "sm_90", (described, 64), "desc.layout"))
 
 
 @pytest.mark.parametrize(("kernel", "target", "arguments", "words"), LAYOUTS_AND_TYPES)

@@ -63,7 +63,7 @@ def run_with(
     known = MAKE_CONTEXT()
     known.load_op(new)
     monkeypatch.setattr(syntax, "context", lambda: known)
-    made: Any = kernellab.compile(exponential, *tensors, BLOCK=8, record="stages")
+    made = compiled(exponential, *tensors, BLOCK=8, target=DEFAULT_TARGET, record="stages")
     text = triton_api.generic_form(made.stages["ttir"].text, DEFAULT_TARGET)
     assert f'"{old}"' in text
     call = bind(exponential, tensors, {"BLOCK": 8}, DEFAULT_TARGET)

@@ -322,7 +322,7 @@ def _texts(data: Any, path: Path = ()) -> Iterator[tuple[Path, bool]]:
 
 
 def json_within(content: bytes) -> tuple[Any, Callable[[bytes], bytes]]:
-    """The JSON in a file, and what makes such a file of another."""
+    """The JSON in a file, and a function that packs other JSON into a file of the same kind."""
     if content.startswith(b"\x1f\x8b"):
         return json.loads(gzip.decompress(content)), partial(gzip.compress, compresslevel=1)
     if not content.startswith(b"PK"):

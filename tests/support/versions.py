@@ -17,8 +17,8 @@ HAS_SCALED_BATCHES = Version("3.7") <= TRITON
 DESCRIPTORS_ROUND_TO_TF32 = Version("3.7") <= TRITON
 """A host's TensorDescriptor can have loads rounded to tf32."""
 NAMES_LAYOUTS_OF_TMA = Version("3.7") <= TRITON
-"""TMA from memory with another layout than the descriptor's is refused in words; before, by an
-assertion inside the compiler."""
+"""Triton reports TMA from memory whose layout differs from the descriptor's as an error; before,
+an assertion inside the compiler failed."""
 PREFETCHES_BY_PARTS = Version("3.8") <= TRITON
 """On sm_80 the pass `prefetch` cuts a product along K, which adds up in another order."""
 REDUCES_IN_ONE_ROUND = Version("3.8") <= TRITON

@@ -159,10 +159,11 @@ def test_parts_that_are_none_are_named(tmp_path, raised) -> None:
 
 @pytest.mark.parametrize("time", [1e-300, 1e290])
 def test_times_of_no_clock_are_refused(tmp_path, time, raised) -> None:
-    timing = dict.fromkeys(("median", "lower", "upper", "fastest"), time)
-    timing = {**timing, "runs": 3, "method": "events"}
-    change = lambda sweep: sweep["trials"][0].update(timing=timing)  # noqa: E731
-    file = changed(tmp_path, change, saved(tmp_path))
+    times = dict.fromkeys(("median", "lower", "upper", "fastest"), time)
+    timing = {**times, "runs": 3, "method": "events"}
+    file = changed(
+        tmp_path, lambda sweep: sweep["trials"][0].update(timing=timing), saved(tmp_path)
+    )
     raised(ArchiveError, kernellab.Tuning.load, file, match=r"timing\.median")
 
 

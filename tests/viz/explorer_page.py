@@ -20,7 +20,7 @@ CodeMirror marks its editor a moment after the event."""
 
 
 def soon(holds: Callable[[], bool]) -> bool:
-    """Whether something holds within ten seconds: for what Playwright's expectations lack."""
+    """Whether something holds within ten seconds, where no expectation of Playwright fits."""
     end = time.monotonic() + 10
     while not holds():
         if time.monotonic() > end:

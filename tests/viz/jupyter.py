@@ -22,7 +22,7 @@ from tests.viz.browser import Watched, watched
 
 
 def free_port() -> int:
-    """A port that nothing listens on and that no kernel takes: systems hand out others."""
+    """A free port below the ephemeral range, so that no notebook kernel takes it first."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -44,7 +44,7 @@ def wait_for(address: str) -> None:
 
 
 def quiet_settings(folder: Path) -> dict[str, str]:
-    """An environment in which JupyterLab shows the notebook, and no news or side bars."""
+    """An environment in which JupyterLab shows only the notebook, without news or side bars."""
     settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
@@ -100,7 +100,7 @@ class Jupyter:
     environment: dict[str, str]
 
     def save(self, notebook: nbformat.NotebookNode, *, trusted: bool = True) -> str:
-        """Put a notebook where the server finds it; gives its name. Untrusted, it has safe HTML."""
+        """Save a notebook for the server; returns its name. Untrusted, only its safe HTML shows."""
         name = f"{secrets.token_hex(4)}.ipynb"
         notebook.metadata.kernelspec = {
             "name": "python3",
@@ -117,7 +117,7 @@ class Jupyter:
     def opened(
         self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
     ) -> Iterator[Watched]:
-        """A saved notebook, open with a fresh kernel or, in JupyterLab, none; nothing runs."""
+        """Open a saved notebook with a fresh kernel, or none in JupyterLab, without running it."""
         path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
         address = f"{self.address}/{path}?token={self.token}&reset"
         with watched(started, address, warnings=False) as shown:

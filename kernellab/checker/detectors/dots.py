@@ -280,8 +280,9 @@ class DotCancellation(SuspectedCause):
         return differs
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
-        """Return the elements that are off by more than the tolerance, in programs whose tile is,
-        too, by its norm. Stored integers do not count: the index of a minimum may change.
+        """Return the elements that are off by more than the tolerance, in programs whose whole tile
+        is also off by more, relative to its norm. Stored integers do not count: the index of a
+        minimum may change.
         """
         if not is_float(value):
             return numpy.zeros(stored.shape, numpy.bool_)

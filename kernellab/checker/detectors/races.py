@@ -393,7 +393,12 @@ def _depends_on_program(run: CheckedRun, pair: AccessPair) -> bool:
 
 
 def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: bool) -> str:
-    """Return what to try; `depends_on_program`: if the index depends on all ids that differ."""
+    """Return what to try.
+
+    Args:
+        has_ordering: whether the kernel has atomics that order programs.
+        depends_on_program: whether the index depends on every program id in which the two differ.
+    """
     example = summary.example
     if summary.weak:
         options = sorted({str(weakness(op)) for op in summary.weak})

@@ -215,8 +215,9 @@ class MissingOther(Detector):
                 "severity": "note",
                 "proposals": _proposals(op, "0.0", "0"),
             }
-        words, proposals = effect, _proposals(op, "1.0", "1")
-        if deciding is not None:
+        if deciding is None:
+            words, proposals = effect, _proposals(op, "1.0", "1")
+        else:
             words, filling = deciding
             sign = "-" if filling.number < 0 else ""
             proposals = _proposals(op, f'{sign}float("inf")', "")

@@ -243,8 +243,8 @@ class AttachedDebugger:
     def programs(
         self, files: Iterable[str], grid: tuple[int, int, int]
     ) -> list[tuple[int, int, int]]:
-        """Which programs it shall see: the first, or if a condition chooses among them,
-        all of them as far as that goes.
+        """The programs that it sees: the first, or, if a breakpoint has a condition, the first
+        4,096, for each of which the condition is evaluated.
         """
         if self.conditional.isdisjoint(map(_canonical, files)):
             return [(0, 0, 0)]

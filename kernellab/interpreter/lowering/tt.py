@@ -135,7 +135,7 @@ def integer_from_pointer(op: tt.PtrToIntOp, value: Emitter) -> Expression:
 
 @lowers(tt.LoadOp, amd.BufferLoadOp)
 def loaded(op: Any, value: Emitter) -> Expression:
-    """What a load brings, or a copy to shared memory."""
+    """The elements that a load, or a copy to shared memory, reads from global memory."""
     other = None if op.other is None else value.passed(op.other, op.results[0])
     return _loaded(op, value, mask=value.optional(op.mask), other=other)
 

@@ -492,7 +492,7 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
     if isinstance(storage, torch.UntypedStorage):
         yield storage
     held = [getattr(value, "base", None), *_attributes(value)]
-    for item in itertools.islice(held, _MOST_HELD):  # some more come while it continues
+    for item in itertools.islice(held, _MOST_HELD):  # the loop itself adds items
         if isinstance(item, numpy.ndarray):
             yield from _storage_of_array(item)
         elif isinstance(item, torch.Tensor) or (is_pointer(item) and item is not value):

@@ -264,7 +264,7 @@ class Touched:
 
 
 _MOST_RUNS_KEPT = 1 << 20
-"""The most bytes of all rows whose costs are kept, 16 MiB."""
+"""The most runs of all rows whose costs are kept: 16 MiB."""
 
 _COUNTED = (
     "requests", "sectors", "lines", "repeated_sectors", "best_sectors", "useful_bytes",

@@ -19,7 +19,7 @@ from kernellab.records.layouts import Numbers
 SECTOR = 32
 """Bytes of a sector."""
 SECTOR_BITS = 5
-"""The bits by which an address is shifted to its sector."""
+"""An address shifted right by this many bits is the number of its sector."""
 
 _PAGE_BITS = 16
 _PAGE = 1 << _PAGE_BITS
@@ -27,9 +27,9 @@ _PAGE = 1 << _PAGE_BITS
 _FEW_RUNS = 256
 """The most runs that are marked one by one; with more, every sector is looked up."""
 _SHORT = 4
-"""The average sectors of runs that are not worth merging."""
+"""Runs of at most this many sectors, on average, are not worth merging."""
 _LONG = 2
-"""The average sectors of runs that are worth making."""
+"""Runs of at least this many sectors, on average, are worth making."""
 _MOST_PAGES_AT_ONCE = 64
 """The number of pages that are marked together, including those between them."""
 
@@ -261,9 +261,10 @@ def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
 #
 # An NVIDIA GPU executes an access warp by warp. The active lanes of one instruction make one
 # request, which moves every sector of 32 bytes that one of them touches, once; but lanes of an
-# atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.  Of
-# the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld),
-# one that is wholly outside the tensor too; its elements take the place of lanes.
+# atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
+#
+# Each message of the copy engine is a request, even one that is wholly outside the tensor, as an
+# H200 counts (sm__sass_inst_executed_op_tma_ld). Its elements take the place of lanes.
 
 LINE = 128
 """Bytes of a line."""

@@ -388,8 +388,8 @@ def named(
     if unknown := [name for name in keywords if names and name not in names]:
         raise ArgumentError(
             f"{kernel!r} has no parameter {unknown[0]!r}.",
-            advice=f"Its parameters are {', '.join(names)}. Options such as num_warps are the "
-            "compilation's: compile it with them.",
+            advice=f"Its parameters are {', '.join(names)}. Pass options such as num_warps to "
+            "kernellab.compile.",
         )
     return {**dict(zip(names, args)), **keywords}
 

@@ -192,7 +192,8 @@ class Ran:
 
     Attributes:
         operations: the operation on each line of its text.
-        entries: how often a program entered each block on average, except for those all enter once.
+        entries: how often a program entered each block on average; without blocks that every
+            program enters once.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
             many multiply-adds; of an operation that is one instruction for each element, how many
             elements a thread has.

@@ -44,7 +44,7 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     document = json_in(text_in(content), len(content))
     given = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(given, list):
-        raise SchemaError(f"traceEvents must be a list, got {shown(given)[:80]}")
+        raise SchemaError(f"traceEvents must be a list, got {shown(given)}")
     intervals = list(_intervals(given))
     notes = () if intervals else ("The trace has no event that lasts.",)
     return Profile(measured_by, nested(intervals), notes=notes, events=_events_of_chrome(intervals))
@@ -111,7 +111,7 @@ def _number(value: Any, otherwise: int) -> int:
 
 def _nanoseconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SchemaError(f"ts and dur of an event must be numbers, got {shown(value)[:80]}")
+        raise SchemaError(f"ts and dur of an event must be numbers, got {shown(value)}")
     if abs(value) > _MOST_MICROSECONDS * 1000:
         raise BadFile("is damaged: the time of an event is out of range")
     return round(value * 1000)
@@ -156,7 +156,7 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     if not roots:
         raise BadFile(
             "is not a valid Proton profile: it must be a JSON list whose first item is the root "
-            f"frame, got {shown(document)[:80]}"
+            f"frame, got {shown(document)}"
         )
     scopes = [_scope(root, 0, None) for root in roots]
     kept = [scope for scope in scopes if scope is not None]
@@ -179,14 +179,14 @@ def _scope(node: Any, level: int, above: records.ScopeKind | None) -> records.Sc
         )
     if not isinstance(node, dict) or not isinstance(node.get("frame"), dict):
         raise SchemaError(
-            f"each node of its tree must be a JSON object with a frame, got {shown(node)[:80]}"
+            f"each node of its tree must be a JSON object with a frame, got {shown(node)}"
         )
     name, given = node["frame"].get("name", ""), node.get("metrics", {})
     inner = node.get("children", [])
     if not isinstance(name, str) or not isinstance(given, dict) or not isinstance(inner, list):
         raise SchemaError(
             "each node of its tree must have a name, metrics and a list of children, got "
-            f"{shown(node)[:80]}"
+            f"{shown(node)}"
         )
     if name == _METADATA:
         return None

@@ -199,8 +199,8 @@ def _run(command: Sequence[str], seconds: float) -> str:
         raise ProfileError(
             "This user may not read the GPU's counters (ERR_NVGPUCTRPERM).",
             advice=(
-                "Request from an administrator, for the nvidia module: options nvidia "
-                "NVreg_RestrictProfilingToAdminUsers=0; in a container, --cap-add=SYS_ADMIN."
+                "Have an administrator load the nvidia module with the option "
+                "NVreg_RestrictProfilingToAdminUsers=0; start a container with --cap-add=SYS_ADMIN."
             ),
         )
     if done.returncode:

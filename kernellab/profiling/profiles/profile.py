@@ -438,7 +438,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return save_whole(file, write(self), ArchiveError)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has; compilations stay where they are."""
+        """Return everything except compilations in types that JSON has."""
         plain = (bool, int, float, str, type(None))
         kernels = [fields_of(kernel) for kernel in self.kernels]
         for kernel in kernels:

@@ -226,8 +226,8 @@ _CUPTI_WORDS = {
 """CUptiResult -> what it means (cupti_result.h)."""
 
 _PERMISSION = (
-    "Request from an administrator NVreg_RestrictProfilingToAdminUsers=0 "
-    "(developer.nvidia.com/ERR_NVGPUCTRPERM)."
+    "Have an administrator load the nvidia module with the option "
+    "NVreg_RestrictProfilingToAdminUsers=0 (developer.nvidia.com/ERR_NVGPUCTRPERM)."
 )
 
 _open: list[GpuSession] = []

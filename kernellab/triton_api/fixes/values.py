@@ -296,17 +296,11 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) ->
     parameters = [name for name in named if refused.is_parameter(name)]
     if not parameters:
         attempts = computed_constant(refused, named[0]) if named else ()
-        held = f"{named[0]} is computed by the kernel." if named else ""
-        if attempts:
-            name = named[0]
-            taken = f"Pass it as a parameter, {name}: tl.constexpr.{otherwise}"
-            uncomputed = all(not _is_unknown(refused, each) for each in _sources_of(refused, name))
-            if uncomputed:
-                return Fix(f"{why}, but {name} is not a constexpr.", "", attempts=attempts)
-            return Fix(f"{why}.", f"{held} {taken}".strip())
         name = named[0] if named else "NAME"
-        advice = f"{held} Pass it as a parameter, {name}: tl.constexpr.{otherwise}".strip()
-        return Fix(f"{why}.", advice)
+        if attempts and not any(_is_unknown(refused, each) for each in _sources_of(refused, name)):
+            return Fix(f"{why}, but {name} is not a constexpr.", "", attempts=attempts)
+        held = f"{name} is computed by the kernel. " if named else ""
+        return Fix(f"{why}.", f"{held}Pass it as a parameter, {name}: tl.constexpr.{otherwise}")
     whose = refused.function.__name__
     written = " and ".join(f"{name}: tl.constexpr" for name in parameters)
     are = "are runtime arguments" if len(parameters) > 1 else "is a runtime argument"

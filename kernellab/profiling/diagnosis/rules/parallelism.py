@@ -272,7 +272,7 @@ _ADVICE = {
 
 @rule("low-occupancy", "too-many-stages")
 def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
-    """Registers or shared memory let few warps be resident, although the launch has more."""
+    """Registers or shared memory limit how many warps are resident, and the launch has more."""
     now, resources = evidence.occupancy, evidence.resources
     if now is None or resources is None or now.fraction >= _ENOUGH_OCCUPANCY or now.blocks < 1:
         return
